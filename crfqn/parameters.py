@@ -311,7 +311,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         details="Raise it where a warning says that the training has not converged. Steps on samples of the items have "
         "a limit of their own (40 steps for each of 4 stages)."),
     "max_seconds": Parameter("stop after so many seconds", float, above=0.0, expects="a number > 0", **_OPTIONAL,
-        details="The clock is read after every iteration; the model has the weights that were reached."),
+        details="The model has the weights that were reached. An iteration that is not done half a second later is cut "
+        "off, and lost."),
     "solver": Parameter("training algorithm; auto chooses one by penalty, sizes and density",
         expects="a name or a solver object",
         details='"auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0. "prox-qn-paper" is the method as '

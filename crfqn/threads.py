@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import count
+from itertools import count, pairwise
 from numbers import Integral
 
 import numpy as np
@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 
 from crfqn.blas import limit_blas_of_thread
 from crfqn.errors import InputError
+from crfqn.time_limit import check_time
 
 STRETCH = 1024  # things that a thread takes at a time where all are alike
 FEWEST_OPERATIONS = 100_000  # some 100 us: to hand out parts and wait for threads takes about as long
+OPERATIONS = 5e7  # of a call of compiled code: a tenth of a second, about
 N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enough to balance 16 threads
 
 
@@ -40,6 +42,20 @@ def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray
     cuts = np.where(is_nearer_before, before, after).astype(np.int64)
     cuts[0], cuts[-1] = 0, ends.size - 1
     return cuts
+
+
+def in_time(operations: NDArray[np.number], fewest: float = OPERATIONS) -> Iterator[slice]:
+    """Yield slices of n things, one after another, of about `OPERATIONS` or the `fewest` that pay for a call, each
+    after a look at the limits of time; operations : (n,), what each thing takes."""
+    ends, most = np.cumsum(operations, dtype=np.float64), max(fewest, OPERATIONS)
+    if ends.size and ends[-1] > most:
+        cuts = np.unique(np.searchsorted(ends, np.arange(most, ends[-1], most), side="right"))
+        bounds = [0, *cuts[cuts > 0].tolist(), ends.size]
+    else:
+        bounds = [0, ends.size]
+    for first, last in pairwise(bounds):
+        check_time()
+        yield slice(first, last)
 
 
 @cache  # the quota is in files, which take longer to read than an item to label
@@ -88,9 +104,17 @@ class Pool:
 
     def each(self, n_parts: int, task: Callable[[int], object], n_operations: float = np.inf) -> None:
         """Call task(0) ... task(n_parts - 1), in no promised order; the first exception ends it, and is raised;
-        n_operations : the work in all, of about a nanosecond each: little is done without other threads."""
-        if self.n_threads == 1 or n_parts <= 1 or n_operations < FEWEST_OPERATIONS or self.is_inside:
+        n_operations : the work in all, of about a nanosecond each: little is done without other threads.
+
+        The calling thread looks at its limit of time before each task."""
+        check_time()
+        if n_operations < FEWEST_OPERATIONS:
             for part in range(n_parts):
+                task(part)
+            return
+        if self.n_threads == 1 or n_parts <= 1 or self.is_inside:
+            for part in range(n_parts):
+                check_time()
                 task(part)
             return
 
@@ -104,6 +128,7 @@ class Pool:
                         part = draw()  # which is atomic: every part goes to one thread
                     except IndexError:  # none is left
                         return
+                    check_time()
                     task(part)
             except BaseException:
                 parts.clear()  # the others need not begin what nobody will look at

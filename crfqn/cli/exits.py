@@ -20,6 +20,7 @@ from typing import Any
 from crfqn.cli.output import command_files, say
 from crfqn.data_options import DATA_OPTIONS, SOURCE
 from crfqn.errors import CrfqnError, CrfqnWarning, DataUnavailableError, UnknownFeaturesWarning
+from crfqn.time_limit import end_computations
 
 KEY = re.compile(
     r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?'
@@ -92,12 +93,19 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.is_requested, self.code = False, ExitCode.INTERRUPTED
+        self._has_trained = False
         self._phase = ""
         self._previous: dict[int, Any] = {}
 
+    def stops(self, record: object) -> bool:
+        """Return whether a training has to stop: the callback of all that a command runs."""
+        self._has_trained = True
+        return self.is_requested
+
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
-        """Open the phase "training", in which the first signal is only noted, or "saving", in which all signals are."""
+        """Open the phase "training" or "saving". In a training the first signal is noted, and ends a step that takes
+        long; before its first step there is nothing to keep, and it raises. While saving all signals are noted."""
         if phase == "training":
             check_signals()
         self._phase = phase
@@ -122,12 +130,12 @@ class Interrupts:
     def _handle(self, number: int, frame: object) -> None:
         if self._phase != "saving" and (self._phase != "training" or self.is_requested):
             raise_signal(number)
+        if self._phase == "training" and not end_computations() and not self._has_trained:
+            raise_signal(number)  # the data are still being prepared
         self.is_requested = True
         self.code = ExitCode.TERMINATED if number == signal.SIGTERM else ExitCode.INTERRUPTED
         if self._phase == "training":
-            say(
-                "\nStopping after this iteration; the best model so far, if any, will be saved. Again: at once."
-            )
+            say("\nStopping; the best model so far, if any, will be saved. Again: at once.")
 
 
 def command(function: Callable[..., int | None]) -> Callable[..., None]:

@@ -262,7 +262,7 @@ def _fit_and_save(
         recipe,
         taxonomy=prepared.given_taxonomy,
         verbose=int(not is_quiet),
-        callback=lambda record: interrupts.is_requested,
+        callback=interrupts.stops,
         **settings,
     )
     factors_in_columns(model, prepared)

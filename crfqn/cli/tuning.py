@@ -1,7 +1,6 @@
 """`crfqn path` and `crfqn cv`: models for many strengths of the penalty, or of many folds, and a table of them."""
 
 import math
-import time
 import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from crfqn.messages import MESSAGES
 from crfqn.recipes import Prepared, build_estimator, factors_in_columns
 from crfqn.recipes.sources import files_of
 from crfqn.result import Status
+from crfqn.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from crfqn.regularization_path import RegularizationPath
@@ -60,7 +60,7 @@ def path(
             _check_folds("--cv", options.cv, prepared)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
         factors_in_columns(model, prepared)
-        deadline = Deadline(options.max_seconds)
+        deadline = TimeLimit(options.max_seconds, is_answered=False)
         models = _train_path(model, prepared, options, interrupts, deadline, is_quiet)
         if not len(models):
             say("Interrupted before the first model; nothing was saved.")
@@ -92,23 +92,10 @@ def path(
         if interrupts.is_requested or Status.INTERRUPTED in statuses:
             say("Interrupted; the table has the values so far.")
             return interrupts.code
-        if deadline.is_over:
+        if deadline.was_met:
             say("The time of --max-time is up; the table has the values so far.")
-        is_complete = not deadline.is_over and all(status.is_success for status in statuses)
+        is_complete = not deadline.was_met and all(status.is_success for status in statuses)
         return ExitCode.OK if is_complete else ExitCode.NOT_CONVERGED
-
-
-class Deadline:
-    """A limit of time in seconds, None for none; `is_over` is whether a training has seen it pass."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self.end = math.inf if seconds is None else time.perf_counter() + seconds
-        self.is_over = False
-
-    def passed(self) -> bool:
-        """Return whether the time is over now."""
-        self.is_over = self.is_over or time.perf_counter() >= self.end
-        return self.is_over
 
 
 def _train_path(
@@ -116,7 +103,7 @@ def _train_path(
     prepared: Prepared,
     options: PathOptions,
     interrupts: Interrupts,
-    deadline: Deadline,
+    deadline: TimeLimit,
     is_quiet: bool,
 ) -> "RegularizationPath":
     """Return the models trained until a signal or the deadline, scored on held-out items or by cross-validation."""
@@ -126,7 +113,7 @@ def _train_path(
     grid: Any = Around(**n_values)
     if options.l1 is not None or options.patience is not None:
         grid = Grid(**n_values, smallest=options.l1, patience=options.patience)
-    model.set_params(callback=lambda record: interrupts.is_requested or deadline.passed())
+    model.set_params(callback=lambda record: interrupts.stops(record) or deadline.is_over())
     X, y, weights = prepared.take_train(), prepared.y_train, prepared.sample_weight
     how: dict[str, Any] = {}
     if options.cv is not None:
@@ -141,7 +128,7 @@ def _train_path(
         held_out, others = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
         how["validation"] = _part(X, held_out), _part(y, held_out)
         X, y, weights = _part(X, others), _part(y, others), weights and _part(weights, others)
-    with quiet_training(interrupts), _progress(grid.n_values, is_quiet) as callback:
+    with quiet_training(interrupts), deadline, _progress(grid.n_values, is_quiet) as callback:
         warnings.filterwarnings("ignore", "the best score is that of", UserWarning)
         warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)
         return crf_path(model, X, y, sample_weight=weights, grid=grid, callback=callback, **how)
@@ -232,10 +219,7 @@ def cross_validate(
         prepared = read_data(recipe)
         _check_folds("--folds", n_folds, prepared)
         model: Any = build_estimator(
-            recipe,
-            taxonomy=prepared.given_taxonomy,
-            callback=lambda record: interrupts.is_requested,
-            **settings,
+            recipe, taxonomy=prepared.given_taxonomy, callback=interrupts.stops, **settings
         )
         factors_in_columns(model, prepared)
         rows: list[dict[str, float | None]] = []

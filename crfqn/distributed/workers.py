@@ -23,6 +23,7 @@ import numpy as np
 from crfqn.arrays import NO_WEIGHTS, SparseWeights
 from crfqn.distributed.shard import Make, Question, Shard
 from crfqn.errors import CrfqnError, InputError
+from crfqn.time_limit import check_time
 
 GLANCE = 1.0  # seconds between two looks whether the worker that should answer is still there
 PATIENCE = 60.0  # seconds to wait for a worker where there is none, by default, and for the scheduler
@@ -129,6 +130,7 @@ class Workers:
                 for task in tasks:
                     task.cancel()
 
+        check_time()
         with while_connected(self.client):
             return self.client.sync(together)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +37,7 @@ from crfqn.solvers.protocols import (
 )
 from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance
 from crfqn.solvers.validation import HeldOutLooks, ValidationSet
+from crfqn.time_limit import TimeIsUp, TimeLimit
 
 logger = logging.getLogger("crfqn.training")
 logging.getLogger("crfqn").addHandler(logging.NullHandler())  # silent unless the program wants to hear
@@ -76,6 +78,7 @@ def minimize(
 
     Parameters
     ----------
+    max_seconds : the time after which the run ends. A step that takes longer than `time_limit.GRACE` beyond it is lost.
     callback : called with every `Progress`; a true answer stops the run.
     proves_zeros : whether to count the zeros that are proved, in the end: a sweep or two over the gradient.
     to_rounding : whether to go on with Newton steps on the support from where a small problem has been solved, until
@@ -106,33 +109,39 @@ def minimize(
             start, solver = run.newest, checkpoint.remaining(solver, run)
     first = objective.at(*start) if isinstance(start, tuple) else start
     status: Status | None = None
+    limit = TimeLimit(None if max_seconds is None else max_seconds - run.seconds)
     try:
-        states = solver.steps(objective, penalty, first)
-        del first, start  # the solver drops it when it can: a point is as large as the data
-        for state in states:
-            status = run.record(state) if state.has_value else run.preview(state)
-            if status is not None:
-                break
-            if checkpoint is not None and state.sample_fraction == 1.0:
-                checkpoint.after_step(run, state.point)
-        if status is not None and state.certify is not None:
-            state = state.certify()
-            verdict = run.record(state)
-            if verdict in (Status.CONVERGED, Status.WITHIN_BOUND, Status.DIVERGED):
-                status = verdict
-        status = status or Status.STALLED
-        del states  # and the method's own arrays
-        if to_rounding and status in ENDS:
-            status = run.finish(status)
+        with limit:
+            states = solver.steps(objective, penalty, first)
+            del first, start  # the solver drops it when it can: a point is as large as the data
+            for state in states:
+                status = run.record(state) if state.has_value else run.preview(state)
+                if status is not None:
+                    break
+                if checkpoint is not None and state.sample_fraction == 1.0:
+                    checkpoint.after_step(run, state.point)
+            if status is not None and state.certify is not None:
+                state = state.certify()
+                verdict = run.record(state)
+                if verdict in (Status.CONVERGED, Status.WITHIN_BOUND, Status.DIVERGED):
+                    status = verdict
+            status = status or Status.STALLED
+            del states  # and the method's own arrays
+            if to_rounding and status in ENDS:
+                status = run.finish(status)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    except TimeIsUp:  # within a step, which is lost; another limit than that of this run is its caller's
+        is_own = max_seconds is not None and run.seconds >= max_seconds
+        status = status or (Status.MAX_SECONDS if is_own else Status.CALLBACK)
     if checkpoint is not None:
         checkpoint.after_run(run, status)
     status = run.with_best_score(status)
     result = run.result(status)
-    if proves_zeros and status in ENDS and not np.isnan(result.gap):
+    if proves_zeros and status in ENDS and not limit.was_met and not np.isnan(result.gap):
         is_best = state.is_screening and state.value == result.value
-        result = run.with_proved_zeros(result, state.point if is_best else None)
+        with limit:
+            result = run.with_proved_zeros(result, state.point if is_best else None)
     if checkpoint is not None:
         checkpoint.close(result)
     logger.log(
@@ -192,6 +201,11 @@ class RunState:
         return self.objective.n_passes - self.passes_before
 
     @property
+    def seconds(self) -> float:
+        """The time since the run began, of all its processes."""
+        return time.perf_counter() - self.started
+
+    @property
     def gap(self) -> float:
         """The certified relative gap of the best weights, nan where nothing is proved."""
         return self.proofs.gap(self.best)
@@ -210,7 +224,8 @@ class RunState:
         self.n_iter += state.n_wrong is not None or state.certify is not None
         if state.n_wrong is not None:
             self._look(state)
-        progress = self._progress(state, np.nan)
+        weights = state.point.sparse_weights if state.certify is None else self.best.weights
+        progress = self._progress(state, np.nan, weights)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return Status.CALLBACK if asked_to_stop else self._limit(progress)
 
@@ -239,7 +254,7 @@ class RunState:
         self.n_iter += is_step
         if is_step:
             self._look(state)
-        progress = self._progress(state, self.gap)
+        progress = self._progress(state, self.gap, state.point.sparse_weights)
         self.trace.rows.append(progress)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         status = self._reason_to_stop(state, progress, asked_to_stop)
@@ -262,8 +277,8 @@ class RunState:
                 state.point.sparse_weights, self.n_iter, self.passes, state.value, violation
             )
 
-    def _progress(self, state: State, gap: float) -> Progress:
-        """Return the row of a state, and log it at DEBUG."""
+    def _progress(self, state: State, gap: float, weights: SparseWeights) -> Progress:
+        """Return the row of a state with such weights, and log it at DEBUG."""
         n_bytes, self.bytes_before = -self.bytes_before, self.executor.n_bytes
         progress = Progress(
             iteration=self.n_iter,
@@ -271,9 +286,9 @@ class RunState:
             gap=gap,
             violation=state.violation,
             n_active=state.n_active,
-            n_nonzero=(state.point.sparse_weights if state.certify is None else self.best.weights).n_nonzero,
+            n_nonzero=weights.n_nonzero,
             passes=self.passes,
-            seconds=time.perf_counter() - self.started,
+            seconds=self.seconds,
             is_screening=state.is_screening,
             sample_fraction=state.sample_fraction,
             n_wrong=state.n_wrong,
@@ -380,12 +395,15 @@ class RunState:
         return Status.HELD_OUT if status in ENDS or status.is_regular or looks.is_over else status
 
     def result(self, status: Status) -> Result:
-        """Return the best weights and the record."""
+        """Return the best weights and the record; the objective is nan where it was not known and takes long."""
         if not self.trace.rows:  # stopped before the first step on all items
-            point = self.objective.at(self.newest.coords, self.newest.weights)
-            self.best.value, self.best.weights = value_at(point, self.penalty), self.newest
-            state = State(point, self.best.value, np.nan, point.coords.size)
-            self.trace.rows.append(self._progress(state, np.nan))
+            self.best.value, self.best.weights = np.nan, self.newest
+            with suppress(TimeIsUp), TimeLimit(0.0):  # a pass, for which there may be no time
+                point = self.objective.at(self.newest.coords, self.newest.weights)
+                self.best.value = value_at(point, self.penalty)
+            unseen: Any = None
+            state = State(unseen, self.best.value, np.nan, self.newest.coords.size)
+            self.trace.rows.append(self._progress(state, np.nan, self.newest))
         last, best, gap = self.trace.rows[-1], self.best, self.gap
         estimate = self.distance.value if status.is_success or self.is_confirmed else np.nan
         bounds = [each for each in (estimate, self.likely_gap) if np.isfinite(each)]
@@ -414,7 +432,7 @@ class RunState:
             if point is None:
                 point = self.objective.at(result.coords, result.weights)
             n_proved = self.proofs.at_the_end(point, self.best, result.gap, result.passes)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, TimeIsUp):
             return result
         gap = self.gap
         return replace(

@@ -13,7 +13,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from crfqn.arrays import Screening
+from crfqn.errors import InputError
 from crfqn.kernels.sparse import places
+from crfqn.result import REMEDY
 from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
@@ -122,6 +124,8 @@ class Factor:
                 # A zero diagonal is that of a feature which is always 0: it keeps to itself.
                 return cls(cholesky(scaled, lower=True, check_finite=False), scales, shift)
             except LinAlgError:
+                if not shift < diagonal.size:  # which is enough for any matrix of numbers
+                    raise InputError("sums of products of features have overflowed: " + REMEDY) from None
                 shift *= GROWTH
 
     def solve(self, table: Vector) -> Vector:

@@ -14,6 +14,7 @@ from crfqn import MulticlassCRF
 from crfqn.cli.exits import Interrupts, Terminated, raise_signal, received
 from crfqn.cli.training import _fit
 from crfqn.recipes import Prepared
+from crfqn.time_limit import TimeLimit
 
 ENDLESS = ("--l1", "5", "--threads", "1", "--tol", "0", "--max-iter", "100000")
 
@@ -78,8 +79,10 @@ class TestInterrupts:
         before = signal.getsignal(signal.SIGINT)  # a process in the background may ignore it
         with Interrupts() as interrupts:
             with interrupts.during("training"):
-                os.kill(os.getpid(), signal.SIGTERM)
+                with TimeLimit(None) as limit:
+                    os.kill(os.getpid(), signal.SIGTERM)
                 assert interrupts.is_requested
+                assert limit.is_over()  # a step that takes long is cut off
                 with pytest.raises(KeyboardInterrupt):
                     os.kill(os.getpid(), signal.SIGINT)
             with interrupts.during("saving"):
@@ -88,3 +91,14 @@ class TestInterrupts:
                 os.kill(os.getpid(), signal.SIGINT)
         assert "best model so far" in capsys.readouterr().err
         assert signal.getsignal(signal.SIGINT) is before
+
+    def test_before_the_first_step_a_signal_raises(self, capsys):
+        """There is nothing to keep while the data are prepared; between trainings there is."""
+        received.clear()
+        with suppress(Terminated), Interrupts() as interrupts, interrupts.during("training"):
+            os.kill(os.getpid(), signal.SIGTERM)
+            pytest.fail("the signal has to raise")
+        with Interrupts() as interrupts, interrupts.during("training"):
+            assert not interrupts.stops(None)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert interrupts.stops(None)

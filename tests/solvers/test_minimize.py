@@ -23,6 +23,7 @@ from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import State
 from crfqn.solvers.prox_qn import Backtracking, ProxQN
+from crfqn.time_limit import GRACE, TimeLimit, check_time, end_computations
 
 COLUMNS = ("seconds", "value", "gap", "violation", "passes", "n_active", "n_nonzero", "is_screening")
 
@@ -67,7 +68,10 @@ class Script:
             objective.n_passes += 1
             if isinstance(entry, BaseException):
                 raise entry
-            yield entry
+            if callable(entry):  # what a step does
+                entry()
+            else:
+                yield entry
 
 
 COLD = (np.empty(0, np.int64), np.empty(0))
@@ -215,6 +219,37 @@ class TestEnds:
         assert result.status is Status.INTERRUPTED
         assert (result.value, result.weights.tolist(), result.n_iter) == (5.0 + 2.0, [2.0], 0)
         assert_complete(result)
+
+    def test_a_step_far_beyond_the_limit_is_lost(self):
+        def stay(seconds=0.1):
+            end_computations()
+            time.sleep(seconds + GRACE)
+
+        result = play(state(9.0, 1.0), state(7.0), state(8.0), stay, check_time, state(6.0), max_seconds=0.05)
+        assert (result.status, result.value, result.weights.tolist()) == (Status.MAX_SECONDS, 7.0, [7.0])
+        assert_complete(result)
+        result = play(state(9.0, 1.0), state(7.0), stay, check_time, state(6.0))  # as after a signal
+        assert (result.status, result.value) == (Status.CALLBACK, 7.0)
+
+    def test_a_step_that_ends_soon_after_the_limit_counts(self):
+        result = play(state(9.0, 1.0), lambda: time.sleep(0.1), check_time, state(7.0), max_seconds=0.05)
+        assert (result.status, result.value) == (Status.MAX_SECONDS, 7.0)
+
+    def test_the_limit_of_a_caller_is_none_of_the_run(self):
+        with TimeLimit(-GRACE):
+            result = play(state(9.0, 1.0), check_time, state(7.0), max_seconds=1000.0)
+        assert (result.status, result.value) == (Status.CALLBACK, 9.0)
+
+    def test_without_time_the_objective_is_not_evaluated(self):
+        def at(self, coords, weights):
+            time.sleep(GRACE)
+            check_time()
+
+        objective = type("Slow", (Plain,), {"at": at})()
+        start = Spot(*WARM)
+        result = minimize(objective, ElasticNet(1.0), Script([KeyboardInterrupt()]), start)
+        assert (result.status, result.weights.tolist()) == (Status.INTERRUPTED, [2.0])
+        assert math.isnan(result.value)
 
     def test_a_state_of_a_sample_is_no_result(self):
         seen = []

@@ -42,6 +42,7 @@ from crfqn.parameters import forget_training, keep_parameters
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.validation import HeldOutLooks, ValidationSet
 from crfqn.threads import Pool
+from crfqn.time_limit import TimeIsUp, TimeLimit
 
 ROWS = 1 << 15  # predicted at a time
 # Items of which "auto" holds some out: the score of fewer than a hundred of them tells too little.
@@ -453,7 +454,8 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     ) -> Self:
         """Learn stages from items; then, if held-out items have told how many, as many from the whole."""
         started, trace = time.perf_counter(), Trace()
-        deadline = np.inf if self.max_seconds is None else started + self.max_seconds
+        limit = TimeLimit(self.max_seconds)
+        deadline = limit.end
         stages = self._start_stages(checked, space, items)
         again = None if whole is None else self._start_stages(checked, space, whole)
         patience = self.n_iter_no_change if held_out is not None and self.early_stopping else None
@@ -493,7 +495,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
                 predictions = next(learner)
 
         try:
-            with single_threaded_blas(), callback:
+            with single_threaded_blas(), callback, limit:
                 status = add_stages(stages, items, trace, rules, held_out is not None)
                 stages.keep(rules.best(trace, looks))
                 if again is not None and status in (Status.STAGES_MADE, Status.MAX_ITER):
@@ -510,6 +512,9 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             self._keep_stages(checked, space, stages, trace, scores, status)
         except KeyboardInterrupt:  # in whatever it was, what has been learnt is kept
             self._keep_stages(checked, space, stages, trace, scores, Status.INTERRUPTED)
+        except TimeIsUp:  # within a stage, which is lost
+            status = Status.MAX_SECONDS if time.perf_counter() >= deadline else Status.CALLBACK
+            self._keep_stages(checked, space, stages, trace, scores, status)
         pass_on_interrupt(self.result_)
         if not status.is_regular:
             warn_caller(f"{self.result_.message} ({self.n_iter_} stages)", ConvergenceWarning)

@@ -39,6 +39,7 @@ from crfqn.solvers.protocols import (
 )
 from crfqn.solvers.stochastic.sgd import GradientEpochs, finite_value
 from crfqn.solvers.stochastic.state import LearnedRows
+from crfqn.threads import in_time
 
 RATES = tuple(10.0**power for power in range(-3, 4))
 
@@ -90,9 +91,13 @@ class FobosState(LearnedRows):
         indptr, features, values = owner.map.store.by_position()
         starts, sets = loss.label_sets
         data = RowData(indptr, features, values, loss.labels, starts, sets, owner.weights)
-        while others.size:
-            others = others[learn_rows(loss.code, others, data, self.n_states, self.rows) :]
-            apply_accrued_penalty(self.rows)
+        for piece in in_time(self.width * (indptr[others + 1] - indptr[others])):
+            items = others[piece]
+            while items.size:
+                items = items[learn_rows(loss.code, items, data, self.n_states, self.rows) :]
+                if items.size:  # the scale has gone out of range
+                    apply_accrued_penalty(self.rows)
+        apply_accrued_penalty(self.rows)
         owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:

@@ -108,11 +108,11 @@ class DualKernelItems(DualItems):
 
     def _visit_in(self, working: WorkingSet, order: NDArray[np.int64], least: float) -> ItemSweep:
         _, places, square, diagonal, state, scores = working
-        slacks, findings = np.empty(order.size), np.empty(5)
-        sweep_items_by(
-            places[order], None, square, diagonal, state, scores, self.solver, least, slacks, findings
-        )
-        return ItemSweep.of(findings, slacks)
+
+        def visit(items: NDArray[np.int64], slacks: Vector, findings: Vector) -> None:
+            sweep_items_by(items, None, square, diagonal, state, scores, self.solver, least, slacks, findings)
+
+        return ItemSweep.of(places[order], np.full(order.size, scores.size), visit)
 
     def certify(self, order: NDArray[np.int64]) -> Certified:
         self._write_back()

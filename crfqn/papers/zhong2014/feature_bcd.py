@@ -58,6 +58,7 @@ from crfqn.solvers.protocols import (
 from crfqn.solvers.screened_point import screen_point
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
+from crfqn.time_limit import check_time
 
 ORDERS = ("random", "cyclic")
 MOST_BLOCKS = 512  # of one call: an interrupt waits for its end
@@ -406,6 +407,7 @@ class FeatureBCD(Solver):
         """Update the blocks one after the other."""
         parts = [BlockSweep(np.empty(0), np.empty(0, bool), 0, 0)]
         for batch in np.split(blocks, range(MOST_BLOCKS, blocks.size, MOST_BLOCKS)):
+            check_time()
             if penalty.is_separable:  # a coordinate each: then a sweep is compiled
                 parts.append(loss.descend(batch, penalty, rule))
             else:
@@ -418,6 +420,7 @@ class FeatureBCD(Solver):
 
         With the largest curvature h of the block, d = prox(w - g / h, 1 / h) - w, and the Armijo rule along d.
         """
+        check_time()
         coords, w = loss.coords(np.array([block])), loss.weights_of(block)
         g, h = loss.derivatives(block)
         local, before = penalty.at(coords), penalty.value(coords, w)

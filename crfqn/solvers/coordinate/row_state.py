@@ -34,11 +34,12 @@ from crfqn.solvers.coordinate.row_kernels import (
     list_weights,
     sweep_rows,
 )
-from crfqn.threads import STRETCH, cut_into_parts
+from crfqn.threads import STRETCH, cut_into_parts, in_time
 
 Indices = NDArray[np.int64]
 
 
+CALL_SHARE = 10.0  # operations of a call, times the margins: it finds the losses of all positions anew
 FEWEST_ENTRIES = 20_000  # of a sweep that is worth waking another thread for: 200 microseconds
 REGULARISATION = 1e-10  # of the Gram matrix of the steps, a share of its trace
 MOST_COUNTED = 200_000  # entries that tell where the parts end
@@ -174,11 +175,10 @@ class RowBlocks(MethodState):
             places, _ = found_in(self.stored_rows, order)
         owner, rows = self.objective, penalty.rows(self.n_rows, self.row_weights.shape[1])
         constants = self.constants[self.stored_rows] if search is None else np.empty(0)
-        n_entries = (self._ends[places, -1] - self._ends[places, 0]).sum()
-        n_members = min(owner.pool.n_threads, PARTS) if n_entries >= FEWEST_ENTRIES else 1
+        sizes = self._ends[places, -1] - self._ends[places, 0]
+        n_members = min(owner.pool.n_threads, PARTS) if sizes.sum() >= FEWEST_ENTRIES else 1
         width, findings = self.state.margins.shape[1], np.empty((order.size, 2))
         arguments = (
-            places,
             self.state,
             StoredRows(self.row_weights, self._ends, rows.is_unpenalised(self.stored_rows)),
             rows.strengths,
@@ -188,12 +188,15 @@ class RowBlocks(MethodState):
                 aligned_rows(2 * PARTS, LANES).reshape(2, PARTS, LANES),
             ),
             self.cuts,
-            self.state.margins[:0] if margins_out is None else margins_out,
-            findings,
         )
-        work_together(
-            owner.pool, n_members, lambda group, rank: sweep_rows(group, n_members, rank, *arguments)
-        )
+
+        def sweep_piece(group: NDArray[np.int64], rank: int) -> None:
+            has_margins = margins_out is not None and piece.stop == order.size
+            out = margins_out if has_margins else self.state.margins[:0]
+            sweep_rows(group, n_members, rank, places[piece], *arguments, out, findings[piece])
+
+        for piece in in_time(width * sizes, CALL_SHARE * self.state.margins.size):  # noqa: B007
+            work_together(owner.pool, n_members, sweep_piece)
         return findings[:, 0], findings[:, 1]
 
     @property

@@ -15,9 +15,11 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.dual.frank_wolfe_state import FrankWolfeState
+from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State, check_integers
 
 BATCHES = 10  # of a pass: items of a batch are chosen by the gaps as they were at its beginning
+MOST_ROUNDS = 1000  # of steps among planes in a pass, as Shah, Kolmogorov and Lampert have it
 PATIENCE = 1.1  # times as many passes until the next certificate, which costs about half a pass
 
 
@@ -68,7 +70,7 @@ class BlockFrankWolfe(Solver):
         blocks = objective.state(FrankWolfeState, penalty)
         del start
         random, n = np.random.default_rng(self.random_state), blocks.n_items
-        n_passes, due = 0, 1.0
+        n_passes, due, dual_value = 0, 1.0, 0.0
         while True:
             blocks.make_room()
             # As many steps as there are items, on all of them or on those that promise most.
@@ -83,14 +85,15 @@ class BlockFrankWolfe(Solver):
                     order = random.choice(n, batch.size, p=gaps / total if total > 0 else None)
                 more, further = blocks.visit(order)
                 price, gain = price + more, gain + further
-            # Steps among planes, while these win more for an operation than the pass with all steps so far.
-            while blocks.has_lattices:
+            # Steps among planes, while these win more for an operation than the pass with all steps so far, and more
+            # than the rounding of the dual objective.
+            for _ in range(MOST_ROUNDS if blocks.has_lattices else 0):
                 more, further = blocks.visit(random.permutation(blocks.promising()), among_planes=True)
                 price, gain = price + more, gain + further
-                if further * price <= gain * more:
+                if further * price <= gain * more or is_hidden(further, dual_value + gain):
                     break
-            n_passes += 1
-            state = State(blocks.point(), np.nan, np.nan, n, blocks.dual_value())
+            n_passes, dual_value = n_passes + 1, blocks.dual_value()
+            state = State(blocks.point(), np.nan, np.nan, n, dual_value)
             if n_passes >= due:
                 due = PATIENCE * n_passes
                 yield replace(certified(state, penalty), is_step=True)

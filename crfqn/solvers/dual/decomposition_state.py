@@ -9,6 +9,7 @@ the multiplier takes over what it has learnt. Shapes: N items, F features, K sta
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from importlib import import_module
@@ -28,6 +29,7 @@ from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import Point
 from crfqn.solvers.dual.decomposition_kernels import DualItemArrays, DualRows, balance, sweep_items
 from crfqn.solvers.stochastic.state import check_memory
+from crfqn.threads import in_time
 
 KERNEL_STATE = (
     "dual_items"  # the attribute by which a map of a kernel's values names its state of dual variables
@@ -54,9 +56,21 @@ class ItemSweep(NamedTuple):
     mean: float
 
     @classmethod
-    def of(cls, findings: Vector, slacks: Vector) -> ItemSweep:
-        violation, gap, decrease, n_updates, violations = findings.tolist()
-        return cls(violation, gap, decrease, int(n_updates), slacks, violations / max(slacks.size, 1))
+    def of(
+        cls,
+        order: NDArray[np.int64],
+        operations: Vector,
+        visit: Callable[[NDArray[np.int64], Vector, Vector], Any],
+    ) -> ItemSweep:
+        """Return the findings of visit(items, slacks, findings), which a kernel writes, for the items of `order`;
+        operations : of each of them."""
+        slacks, parts = np.empty(order.size), []
+        for piece in in_time(operations):
+            parts.append(np.empty(5))
+            visit(order[piece], slacks[piece], parts[-1])
+        violation = max(part[0] for part in parts)
+        gap, decrease, n_updates, violations = np.sum(parts, axis=0)[1:].tolist()
+        return cls(float(violation), gap, decrease, int(n_updates), slacks, violations / max(order.size, 1))
 
 
 class FaceDescent(NamedTuple):
@@ -203,18 +217,26 @@ class DualItems(MethodState):
         return seen
 
     def _visit(self, order: NDArray[np.int64], least: float) -> ItemSweep:
-        slacks, findings, rows, state = np.empty(order.size), np.empty(5), self.rows, self.state
+        rows, state, weights = self.rows, self.state, self.weights
         if self.method in EXACT:
             method = EXACT[self.method]
-            sweep_items(order, rows, state, self.weights, method, self.random, least, slacks, findings)
+
+            def visit(items: NDArray[np.int64], slacks: Vector, findings: Vector) -> None:
+                sweep_items(items, rows, state, weights, method, self.random, least, slacks, findings)
         else:
             kernels = import_module(SUB_SOLVERS)
             solver = kernels.SubSolver(kernels.METHODS[self.method], self.tol, self.random)
-            kernels.sweep_items_by(
-                order, rows, None, rows.squares, state, self.weights, solver, least, slacks, findings
-            )
+
+            def visit(items: NDArray[np.int64], slacks: Vector, findings: Vector) -> None:
+                kernels.sweep_items_by(
+                    items, rows, None, rows.squares, state, weights, solver, least, slacks, findings
+                )
+
         self.objective.n_passes += order.size / max(self.items.size, 1)
-        return ItemSweep.of(findings, slacks)
+        n_entries = np.full(order.size, rows.n_columns)
+        if not rows.n_columns:
+            n_entries = rows.indptr[order + 1] - rows.indptr[order]
+        return ItemSweep.of(order, weights.shape[1] * (n_entries + 1), visit)
 
     def descend_face(self, most: int) -> FaceDescent:
         """Minimise equation 3 over the variables within their bounds by conjugate gradients, at most so many steps;

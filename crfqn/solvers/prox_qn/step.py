@@ -39,6 +39,7 @@ from crfqn.solvers.protocols import Partition, Point, Vector, check_numbers, che
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.prox_qn.metric import CompactBFGS, Metric, least_scale
 from crfqn.solvers.screened_point import ScreenedPoint
+from crfqn.time_limit import check_time
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ class QuadraticModel:
         active, metric = self.active, self.metric
         model = Model(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
         problem = Subproblem(model, damping, active.g, active.w, self.limits)
+        check_time()
         active.local.descend(problem, self.d, self.base_d)
         slope = active.slope(self.d)
         if not self.is_fresh and not slope < 0:

@@ -44,6 +44,7 @@ from crfqn.solvers.stochastic.sgd_kernels import (
 from crfqn.structures.chain import Chain
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.taxonomy import Taxonomy
+from crfqn.threads import in_time
 
 LARGEST_BYTES = 4 * 10**9
 FREE, PAID, FORBIDDEN = 0, 1, 2  # kinds of weights: without penalty, with it, and those that stay zero
@@ -101,12 +102,19 @@ class LearnedRows(MethodState):
             )
 
     def runs(self, order: NDArray[np.integer]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yield each part that has some of the items `order`, numbers below `n_items`, and its items in their order."""
+        """Yield each part that has some of the items `order`, numbers below `n_items`, and its items in their order: as
+        many at a time as can be visited between two looks at the limits of time."""
         chosen = self.items[order]
         part_of = np.searchsorted(self.bounds, chosen, side="right") - 1
         _, first = np.unique(part_of, return_index=True)
         for which in part_of[np.sort(first)]:
-            yield which, chosen[part_of == which] - self.bounds[which]
+            items = chosen[part_of == which] - self.bounds[which]
+            data = self.item_data(which)
+            begins, ends = data.offsets[items], data.offsets[items + 1]
+            n_entries = data.indptr[ends] - data.indptr[begins]
+            n_edges = (self.n_rows - self.n_features) * (ends - begins)
+            for piece in in_time(self.width * (n_entries + n_edges)):
+                yield which, items[piece]
 
     @cached_property
     def item_structure(self) -> ItemStructure:
@@ -240,7 +248,9 @@ class SGDState(LearnedRows):
                         items, data, structure, self.rows, self.rates, columns, by_position
                     )
                 items = items[steps:]
-                apply_lazy_penalty(self.rows)
+                if items.size:  # the scale has gone out of range
+                    apply_lazy_penalty(self.rows)
+        apply_lazy_penalty(self.rows)
         self.owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:

@@ -1,0 +1,72 @@
+"""Limits of time that long computations look at from within: passes over the data, sweeps, searches.
+
+A solver's steps end where the loop around it looks at them (`solvers/minimize.py`). A step over much data may take
+longer than its user wants to wait, so whatever calls compiled code again and again calls `check_time` in between. A
+limit belongs to the thread that has opened it; tasks of a pool do not see it, but whoever waits for them does.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from types import TracebackType
+
+GRACE = 0.4  # seconds beyond a limit: a step that ends within them is not lost
+
+_of_thread = threading.local()  # .limits : those that are open, from the outermost on
+
+
+class TimeIsUp(BaseException):
+    """Raised by `check_time`; whoever has opened the limit keeps what has been learnt. No `Exception`, as
+    KeyboardInterrupt is none: nothing else may answer it."""
+
+
+class TimeLimit:
+    """Context manager that gives a computation of this thread so many seconds from now on, None for no limit.
+
+    is_answered : whether who opens it answers TimeIsUp; another limit holds in the computations within that do
+    """
+
+    def __init__(self, seconds: float | None, is_answered: bool = True) -> None:
+        self.is_answered = is_answered
+        self.end = math.inf if seconds is None else time.perf_counter() + seconds
+        self.was_met = False  # whether someone has seen it pass
+
+    def is_over(self) -> bool:
+        """Return whether the time is up now."""
+        self.was_met = self.was_met or time.perf_counter() >= self.end
+        return self.was_met
+
+    def __enter__(self) -> TimeLimit:
+        _of_thread.limits = [*open_limits(), self]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _of_thread.limits = open_limits()[:-1]
+
+
+def open_limits() -> list[TimeLimit]:
+    """Return the limits that are open in this thread."""
+    limits: list[TimeLimit] = getattr(_of_thread, "limits", [])
+    return limits
+
+
+def check_time() -> None:
+    """Raise TimeIsUp if a limit of this thread was over `GRACE` seconds ago; once for a limit, as its owner has yet to
+    keep what has been learnt."""
+    limits = open_limits()
+    for limit in limits if limits and limits[-1].is_answered else ():
+        if not limit.was_met and time.perf_counter() >= limit.end + GRACE:
+            limit.was_met = True
+            raise TimeIsUp
+
+
+def end_computations() -> bool:
+    """Let the computations of this thread be over now, as a handler of signals does; return whether there are any."""
+    limits = [limit for limit in open_limits() if limit.is_answered]
+    for limit in limits:
+        limit.end = min(limit.end, time.perf_counter())
+    return bool(limits)
