@@ -80,8 +80,9 @@ class RepeatedFileWarning(CrfqnWarning):
     """A file that is named twice in a set of files; its items count once."""
 
 
-class TextColumnWarning(CrfqnWarning):
-    """A column of a table most of whose texts are different, each a feature that new items will hardly have."""
+class ColumnWarning(CrfqnWarning):
+    """A column that is taken for features or labels, and looks like something else: most of its texts are different,
+    its numbers count rows or characters, or two of its labels differ in blanks alone."""
 
 
 class TokenWarning(CrfqnWarning):

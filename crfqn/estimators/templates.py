@@ -15,11 +15,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.files import read_text
+from crfqn.data.numbering import increasing_columns
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoder import Encoder
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import InputError
+from crfqn.errors import ColumnWarning, InputError, warn_caller
 from crfqn.messages import describe
 
 
@@ -156,6 +157,14 @@ class Templates(TransformerMixin, BaseEstimator):
             words=self.words or ("" if has_patterns else "".join(names[:1])),
             transitions=self.transitions,
         )
+        odd = set(increasing_columns(columns) if source.words else ())
+        for name in filter(odd.__contains__, names):
+            warn_caller(
+                f"column {name!r}: its numbers increase from position to position, as offsets and row numbers do, and "
+                "each is a feature of its own, which new items will hardly have; to leave it out name the other "
+                "columns of a table (--columns), or templates that do without it (--templates 'w[-1] w[0] w[1]')",
+                ColumnWarning,
+            )
         functions = tuple(self.functions or ())
         settings = source.settings(functions)
         encoder = Encoder.fit(settings, columns)

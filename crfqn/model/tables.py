@@ -20,7 +20,7 @@ from crfqn.data.items import LARGEST_VALUE, wrong_value
 from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import Rows
-from crfqn.errors import InputError, TextColumnWarning, warn_caller
+from crfqn.errors import ColumnWarning, InputError, warn_caller
 from crfqn.messages import describe, shorten
 from crfqn.numerals import BLANKS, CHARACTERS
 
@@ -143,9 +143,7 @@ class Table:
             else:
                 values = sorted(distinct - {""})
                 if 2 * len(values) > len(texts):
-                    warn_caller(
-                        OWN_TEXTS.format(name=name, n=len(values), n_items=len(texts)), TextColumnWarning
-                    )
+                    warn_caller(OWN_TEXTS.format(name=name, n=len(values), n_items=len(texts)), ColumnWarning)
                 features = {text: n_features + n for n, text in enumerate(values)}
                 columns.append(TextColumn(name, features, counts=Counter(filter(None, texts))))
                 n_features += len(values)

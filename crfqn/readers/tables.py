@@ -112,10 +112,10 @@ class DelimitedOptions(TableOptions):
     header: bool = True
 
     def names(self, row: list[str], where: str) -> list[str]:
-        """Return the names of the columns by the first row: its cells, or numbers from 1; a new file without header
-        may lack the label."""
+        """Return the names of the columns by the first row: its cells, for empty ones and without a header numbers from
+        1; a new file without header may lack the label."""
         if self.header:
-            return row
+            return with_names(row)
         named: set[str] = set()
         if self.columns is not None or self.text is not None:
             named = {*(self.columns or ()), *self.drop, self.label or "", self.text or ""}
@@ -161,7 +161,8 @@ def read_delimited(path: Readable, options: DelimitedOptions) -> TextTable:
     part the cells where the first line has them, and commas in numbers or quotes alone.
 
     delimiter : between cells, default a comma
-    header : whether the first line has the names of the columns, which are numbers from 1 otherwise"""
+    header : whether the first line has the names of the columns, which are numbers from 1 otherwise, as those of
+        columns without a name are"""
     shown, facts = shown_name(path), facts_of(path)
     numbers: list[int] = []  # of the lines that have been read
 
@@ -388,18 +389,30 @@ def _begins(lines: Sequence[str], delimiter: str) -> bool:
 
 def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
     """Return whether the first line of a table names its columns: the one of labels as usual, or by distinct texts,
-    none of them a number or empty, or again in its column below (unless the whole line comes again)."""
-    row = titles(lines, delimiter)
+    none of them a number or empty, but for the title of an index, or again in its column below (unless the whole line
+    comes again)."""
+    row = _first_row(lines, delimiter)
     if {cell.lower() for cell in row} & {*OF_ROWS}:
         return True
-    if len(set(row)) < len(row) or any(is_numeric(with_point(cell)) or not cell.strip() for cell in row):
+    others = [other for other in _rows_below(lines, delimiter, len(row)) if other != row]
+    is_index = row[:1] == [""] and bool(others) and all(is_numeric(other[0]) for other in others)
+    cells = row[is_index:]
+    if len(set(row)) < len(row) or any(is_numeric(with_point(cell)) or not cell.strip() for cell in cells):
         return False
-    others = (other for other in _rows_below(lines, delimiter, len(row)) if other != row)
     return not any(first == cell for other in others for first, cell in zip(row, other, strict=True))
 
 
 def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
-    """Return the cells of a table's first line."""
+    """Return the names of the columns of a table by its first line."""
+    return with_names(_first_row(lines, delimiter))
+
+
+def with_names(row: Sequence[str]) -> list[str]:
+    """Return the cells of a header, for empty ones the number of the column from 1, as where there is no header."""
+    return [cell if cell.strip() else str(number) for number, cell in enumerate(row, start=1)]
+
+
+def _first_row(lines: Sequence[str], delimiter: str) -> list[str]:
     first = lines[0] if lines else ""
     return next((row for row in _csv_rows([first], _delimiter(first, delimiter), strict=False) if row), [])
 

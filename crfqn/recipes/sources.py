@@ -11,15 +11,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crfqn.data.files import STANDARD_INPUT, shown_name
+from crfqn.data.labels import target_reader
+from crfqn.data.numbering import counts_rows
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data_options import DataSection, keys_in
 from crfqn.errors import (
+    ColumnWarning,
     DataError,
     DataUnavailableError,
     InputError,
@@ -27,6 +31,7 @@ from crfqn.errors import (
     RepeatedFileWarning,
     warn_caller,
 )
+from crfqn.messages import shorten
 from crfqn.readers import conll
 from crfqn.readers import registry as formats
 from crfqn.readers.datasets import Dataset, dataset
@@ -244,6 +249,47 @@ def separator_of_new(
     return "" if recipe.data.separator == conll.TAB and not is_of_words else recipe.data.separator
 
 
+def warn_of_labels(recipe: Recipe, data: Labeled | Documents) -> None:
+    """Warn of labels that differ in blanks alone; those of a ranking are read without any around."""
+    labels = data.labels if isinstance(data, Documents) else [*chain.from_iterable(data.labels)]
+    distinct = () if recipe.structure.kind == "ranking" else dict.fromkeys(labels)
+    read = target_reader(distinct) if data.has_numbers else str
+    plain: dict[str, str] = {}  # the first spelling of each label without its blanks
+    for label in sorted(distinct, key=lambda label: label != label.strip()):
+        twin = plain.setdefault(label.strip(), label)
+        if read(twin) == read(label):
+            continue
+        at = labels.index(label)
+        place = data.where(at) if isinstance(data, Documents) else data.where(*_item_of(data.labels, at))
+        column = f" of the column {recipe.data.label!r}" if recipe.data.label else ""
+        warn_caller(
+            f"{place}: the label {shorten(label)}{column} is a class of its own, though it differs from "
+            f"{shorten(twin)} in blanks alone; if both are one class, take the blanks out of the file",
+            ColumnWarning,
+        )
+
+
+def _item_of(labels: Sequence[Sequence[str]], at: int) -> tuple[int, int]:
+    """Return the item and the position in it of the label `at` among those of all items."""
+    for item, own in enumerate(labels):
+        if at < len(own):
+            return item, at
+        at -= len(own)
+    raise IndexError(at)
+
+
+def warn_of_indices(data: Documents, shown: str) -> None:
+    """Warn of columns of a table that number its rows."""
+    for name, texts in data.inputs.texts.items():
+        if counts_rows(texts):
+            warn_caller(
+                f"{shown}: the column {name!r} numbers the rows ({texts[0]}, {texts[1]}, ...), as the index does that "
+                f"pandas saves with a table, and is a feature; leave it out by drop (--drop {name}), or save the table "
+                "without it (index=False)",
+                ColumnWarning,
+            )
+
+
 def read_items(
     recipe: Recipe,
     path: str | Path,
@@ -412,6 +458,9 @@ def read_set(
             data = read_items(replace(recipe, data=settings), path, columns, is_new=is_new)
         if check is not None:
             check(data)
+            warn_of_labels(recipe, data)
+        if check is not None and recipe.features.kind == "table":
+            warn_of_indices(data, shown_name(path))
         if joined is None:
             joined = data
         elif isinstance(data, Labeled):
