@@ -58,7 +58,7 @@ class RecipeError(CrfqnError, ValueError):
 
 
 class ViewError(InputError):
-    """An objective lacks what a solver needs of it (`objectives/objective.py`)."""
+    """An objective lacks what a solver requires of it (`solvers/protocols.py`)."""
 
 
 class CrfqnWarning(UserWarning):

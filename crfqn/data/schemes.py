@@ -214,7 +214,7 @@ def convert_labels(
 
     Examples
     --------
-    >>> convert(["I-NP", "B-NP", "I-NP", "O"], "IOB1", "BIOES")
+    >>> convert_labels(["I-NP", "B-NP", "I-NP", "O"], "IOB1", "BIOES")
     ['S-NP', 'B-NP', 'E-NP', 'O']
     """
     known = list(labels)

@@ -1,1 +1,1 @@
-"""Labelling by model files with numpy alone: nothing is compiled, and nothing of training is imported."""
+"""A fitted model as a value, its files, and two engines that label by it: numpy, and for many items compiled code."""

@@ -1,1 +1,1 @@
-"""Algorithms that exist to reproduce a paper, a folder a paper; nothing else of the library imports them."""
+"""Algorithms that exist to reproduce a paper, a folder a paper; other folders use them by name only."""

@@ -259,7 +259,7 @@ def crf_path(
     >>> from crfqn import MulticlassCRF, crf_path
     >>> from crfqn.regularization_path import Grid
     >>> X = [[2, 0, 0], [1, 0, 0], [0, 2, 0], [0, 1, 1], [0, 0, 3], [0, 0, 1]]
-    >>> path = crf_path(MulticlassCRF(), X, ["a", "a", "b", "b", "c", "c"], grid=Grid(3))
+    >>> path = crf_path(MulticlassCRF(), X, ["a", "a", "b", "b", "c", "c"], grid=Grid(3, ratio=0.01))
     >>> [f"{l1:.3f}" for l1 in path.l1], path.n_nonzero.tolist()
     (['2.333', '0.233', '0.023'], [0, 7, 7])
 

@@ -1,7 +1,6 @@
 """Sequences: a list of items to Python and to scikit-learn, backed by one matrix."""
 
 import copy
-import doctest
 import pickle
 import warnings
 import weakref
@@ -24,7 +23,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import _safe_indexing, resample, shuffle
 
 from crfqn import ChainCRF, MulticlassCRF
-from crfqn.data import sequences as module
 from crfqn.data.items import Handover
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
@@ -170,10 +168,6 @@ def test_no_items():
 def test_bad_input(arguments, message):
     with pytest.raises(InputError, match=message):
         Sequences(*arguments)
-
-
-def test_docstring_examples():
-    assert doctest.testmod(module).failed == 0
 
 
 # ---- scikit-learn

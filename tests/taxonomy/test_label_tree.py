@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import doctest
 import math
 import pickle
 
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import crfqn.taxonomy.tree as module
 from crfqn.errors import InputError
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.taxonomy.reading import path_edges
@@ -150,10 +148,6 @@ def test_copies(tree):
     tree.nodes_of(["art"])
     for twin in (pickle.loads(pickle.dumps(tree)), copy.copy(tree), copy.deepcopy(tree)):
         assert_same(twin, tree)
-
-
-def test_docstring_examples():
-    assert doctest.testmod(module).failed == 0
 
 
 # ---- single children

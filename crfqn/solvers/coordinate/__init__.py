@@ -1,1 +1,1 @@
-"""Block coordinate descent: by feature with incremental inference, and by row from margins."""
+"""Block coordinate descent by the rows of the weights; by feature it is in `papers/zhong2014/feature_bcd.py`."""

@@ -1,1 +1,1 @@
-"""Methods that learn item by item: SGD with a cumulative L1 penalty, forward-backward splitting, perceptrons."""
+"""Methods that learn item by item: SGD with a cumulative L1 penalty, perceptrons; SGD as a start of other solvers."""

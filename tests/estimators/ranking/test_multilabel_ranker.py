@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from functools import partial
 
 import numpy as np
@@ -20,7 +19,6 @@ from crfqn import MulticlassClassifier, MultilabelRanker, crf_path
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import base
-from crfqn.estimators import multilabel_ranker as module
 from crfqn.estimators.multilabel_ranker import fewest_errors, item_thresholds, largest_f1
 from crfqn.regularization_path import Grid
 
@@ -318,7 +316,3 @@ class TestMessages:
         named = MultilabelRanker().fit(X, SETS)
         with pytest.raises(InputError, match=r"label 'z' is not among the 4 known classes"):
             named.score(X, [{"z"}, *SETS[1:]])
-
-
-def test_the_example():
-    assert doctest.testmod(module).failed == 0

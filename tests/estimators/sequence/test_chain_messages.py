@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from crfqn import ChainCRF, Sequences
 from crfqn.errors import CrfqnError, InputError
-from crfqn.estimators import chain as chain_module
 from crfqn.result import Status
 
 
@@ -234,11 +232,6 @@ class TestEnds:
         fitted(verbose=1, callback=rows.append)
         assert len(rows) > 3
         assert "objective" in capfd.readouterr().err
-
-
-def test_docstring_example():
-    failures, tests = doctest.testmod(chain_module)
-    assert (failures, tests > 0) == (0, True)
 
 
 def test_two_processes_train_the_same_model(model):
