@@ -32,6 +32,16 @@ SEARCHES += [
     "deploy",
     "multilabel",
 ]
+SEARCHES += [
+    "spacy",
+    "huggingface",
+    "polars",
+    "abstain",
+    "out of scope",
+    "ngrams",
+    "gazetteer",
+    "semi-supervised",
+]
 MODULES = ("crfqn", "crfqn.metrics", "crfqn.penalties")  # whose `__all__` is public
 
 pytestmark = pytest.mark.filterwarnings(
@@ -83,3 +93,25 @@ def test_public_names_have_an_entry(module):
 def test_a_page_has_all_words_of_a_common_search(query):
     pages = [path.read_text(encoding="utf-8").lower() for path in (ROOT / "docs").glob("*.md")]
     assert any(all(word in page for word in query.split()) for page in pages)
+
+
+def test_figures_of_one_sentence_are_those_of_the_benchmark():
+    """The README and the page on production say what the page of benchmarks says."""
+    measured = {}
+    benchmarks, production, readme = (
+        (ROOT / name).read_text(encoding="utf-8")
+        for name in ("docs/benchmarks.md", "docs/production.md", "README.md")
+    )
+    for row in re.findall(r"^\| (\d+) +\| (\d+) +\| (\d+) +\| (\d+) +\| [\d.]+ +\|$", benchmarks, re.M):
+        labels, words, *times = map(int, row)
+        measured[labels, words] = times
+    rows = re.findall(r"^\| (\S+), (\d+) labels \| (\d+) us \| (\d+) us \| (\d+) us \|$", production, re.M)
+    assert len(rows) == 4
+    for name, labels, *times in rows:
+        expected = [measured[int(labels), words]["crfqn" not in name] for words in (5, 15, 40)]
+        assert [*map(int, times)] == expected
+    said = re.search(
+        r"takes (\d+) microseconds for 5 words and (\d+) for 40 \(13 labels\), python-crfsuite (\d+) and (\d+)",
+        readme,
+    )
+    assert [*map(int, said.groups())] == [measured[13, words][k] for k in (0, 1) for words in (5, 40)]
