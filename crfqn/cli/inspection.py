@@ -28,6 +28,8 @@ from crfqn.result import Status
 # Of the estimator's parameters, those that shape a model.
 SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
 MOST_CARD_LABELS = 200  # in a card
+# What an item is, by the kind of features, where it is no sequence or row of numbers.
+ITEMS_OF = {"text": "a list of texts", "table": "a data frame, or dicts of cells by column"}
 MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 
 
@@ -221,6 +223,7 @@ def _card(model: Any, file: ModelFile, facts: dict[str, Any], recipe: Recipe | N
     ]
     held_out = getattr(getattr(model, "result_", None), "held_out", None)
     scores = [] if held_out is None else [f"- validation items: {_text(held_out)}"]
+    scores += _test_scores(model.training_.get("test_scores"))
     rows_of_path = model.training_.get("regularization_path")
     for row in rows_of_path if isinstance(rows_of_path, list) else ():
         if isinstance(row, dict) and row.get("is_best") and isinstance(row.get("score"), float):
@@ -244,10 +247,25 @@ def _card(model: Any, file: ModelFile, facts: dict[str, Any], recipe: Recipe | N
     name = printable(path.name)
     command = f"    crfqn predict {shlex.quote(name)} FILE"
     items = "sequences, each a list of positions" if model.LABELS_SEQUENCES else "a row of features an item"
+    if recipe is not None and recipe.features.kind in ITEMS_OF:
+        items = ITEMS_OF[recipe.features.kind]
     python = ["import crfqn", f"model = crfqn.load({name!r})", f"labels = model.predict(X)  # X: {items}"]
     return "\n".join(
         [*lines, "", "## Use", "", command, "", "In Python:", "", *(f"    {line}" for line in python)]
     )
+
+
+def _test_scores(kept: Any) -> list[str]:
+    """Return what a card says of the scores that `crfqn train` has kept, numbers by name; [] for others."""
+    if not isinstance(kept, dict) or not all(type(value) in (int, float) for value in kept.values()):
+        return []
+    names = {"n_items": "items", "n_positions": "positions", "item_accuracy": "whole items"}
+    names |= {"chunk_f1": "F1 of chunks", "hierarchical_f1": "hierarchical F1"}
+    shown = [
+        f"{names.get(name, _text(name))} {format(value, ',' if isinstance(value, int) else '.4f')}"
+        for name, value in kept.items()
+    ]
+    return [f"- test part: {', '.join(shown)}"] if shown else []
 
 
 def _text(text: Any) -> str:

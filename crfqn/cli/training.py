@@ -291,6 +291,9 @@ def _fit_and_save(
         from crfqn.metrics.evaluation import score
 
         scores = score(model, prepared.X_test, prepared.y_test)
+        with interrupts.during("saving"):  # again, as scores that cannot be computed must not lose the model
+            model.training_ = model.training_ | {"test_scores": scores.headline()}
+            save_model(model, output, dtype)
     summary = _json_summary if as_json else _summary
     print(summary(model, output, scores, is_interrupted), flush=True)
     return code

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights
 from crfqn.data.hybrid import Features, sparse_of
@@ -29,7 +27,7 @@ from crfqn.estimators.chain_data import (
     labelled_batch,
 )
 from crfqn.estimators.encoded_chain import EncodedChain
-from crfqn.estimators.estimator import Estimator
+from crfqn.estimators.estimator import Estimator, Feature, strongest_features
 from crfqn.estimators.online import known_classes, learned, learns_in_batches, learns_online, one_pass, refit
 from crfqn.estimators.problem import Problem, pose, run, start_within
 from crfqn.estimators.settings import ChainSettings
@@ -45,7 +43,6 @@ from crfqn.estimators.training import (
     warn_of_end,
     with_tasks,
 )
-from crfqn.messages import describe, shorten
 from crfqn.model.compiled_engine import EncodedItems
 from crfqn.model.content import DENSE, ModelContent
 from crfqn.model.explanations import Explanation
@@ -58,13 +55,6 @@ from crfqn.parameters import with_parameter_documentation
 from crfqn.result import Result
 from crfqn.solvers.validation import ValidationSet
 from crfqn.threads import Pool
-
-
-class Feature(NamedTuple):
-    """A feature's name (its column where the model has no names), and its weight for a label."""
-
-    name: Any
-    weight: float
 
 
 @with_parameter_documentation
@@ -595,13 +585,7 @@ class ChainCRF(ChainSettings, Estimator):
         InputError
             Another label, or no such number.
         """
-        check_is_fitted(self)
-        labels = self.classes_.tolist()
-        if label not in labels:
-            raise InputError(f"label: expected one of {shorten(labels)}, got {describe(label)}")
-        if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
-            raise InputError(f"n: expected None or an integer >= 1, got {n!r}")
-        return [Feature(*entry) for entry in self._fitted.strongest(labels.index(label), n)]
+        return strongest_features(self._fitted, label, n)
 
     @property
     def result_(self) -> Result:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from crfqn.errors import InputError
 from crfqn.estimators.settings import Settings
 from crfqn.estimators.storage import save
 from crfqn.estimators.training import CallbackSupportMixin
+from crfqn.messages import describe, shorten
 from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.parameters import refuse_unknown_parameters, set_known_parameters
 
@@ -61,3 +64,21 @@ class Estimator(Settings, CallbackSupportMixin, BaseEstimator):
         estimator = object.__new__(type(self))
         estimator.__dict__.update(self.__dict__ | {"model_": model})
         return estimator
+
+
+class Feature(NamedTuple):
+    """A feature's name (its column where the model has no names), and its weight for a label."""
+
+    name: Any
+    weight: float
+
+
+def strongest_features(model: Any, label: Any, n: int | None) -> list[Feature]:
+    """Return the n features (None: all) of a fitted model with the largest sizes of weights for a label, or a node of a
+    taxonomy; InputError for another label, or no such number."""
+    labels = model.node_names
+    if label not in labels:
+        raise InputError(f"label: expected one of {shorten(labels)}, got {describe(label)}")
+    if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
+        raise InputError(f"n: expected None or an integer >= 1, got {n!r}")
+    return [Feature(*entry) for entry in model.strongest(labels.index(label), n)]

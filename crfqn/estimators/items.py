@@ -32,6 +32,7 @@ from crfqn.data.token_rows import TokenRows
 from crfqn.errors import InputError
 from crfqn.estimators.base import Posed, SparseLinearModel
 from crfqn.estimators.blocks import Blocks, check_alone
+from crfqn.estimators.estimator import Feature, strongest_features
 from crfqn.estimators.labels import LabelSets, are_sets, check_classification, check_no_rows, share_right
 from crfqn.estimators.training import available_if, check_validation, held_out, with_tasks
 from crfqn.model.content import Entries, ModelContent
@@ -102,6 +103,31 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
     def sparsify(self) -> Self:
         """Do nothing, as `coef_` is sparse from the start; for code that asks linear models of scikit-learn."""
         return self
+
+    @available_if(attrgetter("IS_LINEAR"))
+    def top_features(self, label: Any, n: int | None = 10) -> list[Feature]:
+        """Return the features with the largest sizes of weights for a label, the largest first.
+
+        Parameters
+        ----------
+        label : one of `classes_`, of a taxonomy any node
+        n : int >= 1, or None for all that are not 0
+
+        Returns
+        -------
+        list of Feature (name, weight)
+            A feature without a name has its column, the intercept the name "(intercept)".
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            Another label, or no such number.
+        """
+        check_is_fitted(self)
+        names = self.feature_names_in_ if hasattr(self, "feature_names_in_") else None
+        model = self._fitted if names is None else replace(self._fitted, feature_names=names)
+        return strongest_features(model, label, n)
 
     def _learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[LabelSpace, NDArray[np.int32]]:
         """Return the labels to choose from, and the node of each of the `classes` that occur, sorted; `rows`: their

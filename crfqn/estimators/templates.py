@@ -97,6 +97,25 @@ class Templates(TransformerMixin, BaseEstimator):
         tags.no_validation = True
         return tags
 
+    def set_output(self, *, transform: Any = None) -> Templates:
+        """Refuse another form of the output, which is sparse rows cut into items; returns the transformer.
+
+        Parameters
+        ----------
+        transform : {None, "default"}
+
+        Raises
+        ------
+        InputError
+            "pandas" and "polars": a data frame has no items.
+        """
+        if transform not in (None, "default"):
+            raise InputError(
+                f"transform: expected None or 'default', as features are crfqn.Sequences, sparse rows cut into items, "
+                f"which are no data frame; got {describe(transform)}"
+            )
+        return self
+
     def fit(self, X: Any, y: Any = None) -> Templates:
         """Find the features that occur in X.
 

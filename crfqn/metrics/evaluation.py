@@ -87,6 +87,18 @@ class Scores:
         others = ("n_positions", "item_accuracy", "chunks") if self.n_positions is None else ("hierarchy",)
         return {name: value for name, value in asdict(self).items() if name not in others}
 
+    def headline(self) -> dict[str, float | int]:
+        """Return the scores of all labels together, and of how many items and positions they are."""
+        numbers: dict[str, float | int | None] = {
+            "n_items": self.n_items,
+            "n_positions": self.n_positions,
+            "accuracy": self.accuracy,
+            "item_accuracy": None if self.n_positions is None else self.item_accuracy,
+            "chunk_f1": None if self.chunks is None else self.chunks.f1,
+            "hierarchical_f1": None if self.hierarchy is None else self.hierarchy.f1,
+        }
+        return {name: value for name, value in numbers.items() if value is not None}
+
 
 class LabelCounts:
     """Counts from which the scores of sequences are computed; items are added in batches and not stored. Spans are read
@@ -294,9 +306,16 @@ def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) ->
     if model.RANKS_LABELS:
         spelling.check_known(chain.from_iterable(true))
         return score_sets(true, predicted)
-    tree = getattr(model, "tree_", None)
+    tree = taxonomy_with(model, true)
     if tree is None:
         spelling.check_known(true)
-    elif model.taxonomy is None:  # made of labels: another label is a miss, no mistake
-        tree = extend_taxonomy(tree, true, model.separator)
     return score_documents(true, predicted, tree)
+
+
+def taxonomy_with(model: Any, labels: Labels) -> LabelTree | None:
+    """Return the taxonomy of a model's labels, None without one; where it is made of the labels, with these ones, as
+    another label is a miss, and no mistake."""
+    tree = getattr(model, "tree_", None)
+    return (
+        tree if tree is None or model.taxonomy is not None else extend_taxonomy(tree, labels, model.separator)
+    )

@@ -101,7 +101,7 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     has_intercept = features["kind"] == "table" and labels["kind"] in ("flat", "taxonomy")
     table = {
         "name": "model" if is_stream(first) else name,
-        "title": f"{', '.join(names)}: {title or format.title}",
+        "title": f"{', '.join(Path(name).name for name in names)}: {title or format.title}",
         "objective": {"fit_intercept": True} if has_intercept else {},
     }
     return parse_recipe(table | sections, Path.cwd() / SOURCE)

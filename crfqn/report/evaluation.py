@@ -25,6 +25,7 @@ from crfqn.metrics.evaluation import (
     predict_labels,
     score_documents,
     score_sets,
+    taxonomy_with,
 )
 from crfqn.model.explanations import Explanation
 from crfqn.model.items import ItemModel
@@ -77,7 +78,10 @@ class EvaluationSection:
             counts.add(true, predicted)
             return cls(X, true, predicted, counts.scores(), source=source, scheme=counts.scheme)
         has_sets = _are_sets(true)
-        scores = score_sets(true, predicted) if has_sets else score_documents(true, predicted)
+        if has_sets:
+            scores = score_sets(true, predicted)
+        else:
+            scores = score_documents(true, predicted, taxonomy_with(model, true))
         return cls(X, true, predicted, scores, has_sets, source)
 
     @cached_property

@@ -85,3 +85,34 @@ def test_a_card_is_alone(run, train, more):
         f"expected --card alone, which describes the whole model in Markdown, got --card {' '.join(more)}"
     )
     assert run("inspect", "m.crfqn", "--card", *more, error=message).stdout == ""
+
+
+@pytest.mark.parametrize("structure", ["flat", "taxonomy"])
+def test_a_card_of_texts(run, tmp_path, structure, monkeypatch):
+    """It has the scores of the test part, no folder, and a call that runs."""
+    folder = tmp_path / "private"
+    folder.mkdir()
+    (folder / "train.text").write_text("x/a\tgood day\nx/b\tbad day\nx/a\tgood work\nx/b\tbad work\n")
+    (folder / "test.text").write_text("x/a\tgood day\nx/b\tgood\n")
+    data = "--data", folder / "train.text", "--test", folder / "test.text"
+    run("train", *data, "--structure", structure, "-q", "-o", "m.crfqn", code=0)
+    card = run("inspect", "m.crfqn", "--card", code=0).stdout
+    assert "private" not in card
+    assert "accuracy 0.5000" in card.partition("## Held-out scores")[2]
+    assert ("hierarchical F1 0.5000" in card) == (structure == "taxonomy")
+    scores = crfqn.load(tmp_path / "m.crfqn").training_["test_scores"]
+    assert (scores["n_items"], scores["accuracy"]) == (2, 0.5)
+    assert "# X: a list of texts" in card
+    lines = card.split("In Python:\n")[1].split("\n")
+    monkeypatch.chdir(tmp_path)
+    names = {"X": ["good day", "bad work"]}
+    exec("\n".join(line.strip() for line in lines), names)
+    assert names["labels"].tolist() == ["x/a", "x/b"]
+
+
+def test_a_card_of_sequences_has_the_scores_of_the_test_part(run, train):
+    train("--test", "train.conll")
+    card = run("inspect", "m.crfqn", "--card", code=0).stdout
+    assert re.search(
+        r"^- test part: accuracy \d\.\d{4}, whole items \d\.\d{4}, items 6, positions 12$", card, re.M
+    )

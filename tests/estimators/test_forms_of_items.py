@@ -4,7 +4,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crfqn import ChainCRF, Model, MulticlassCRF, MulticlassSVC, TaxonomyCRF, Templates, load
+from crfqn import (
+    CalibratedLeastSquares,
+    ChainCRF,
+    GeneralizedLeastSquares,
+    Model,
+    MulticlassClassifier,
+    MulticlassCRF,
+    MulticlassSVC,
+    MultilabelRanker,
+    TaxonomyCRF,
+    Templates,
+    load,
+)
 from crfqn.compat import CRF
 from crfqn.errors import InputError, ModelFileMissingError, UnknownFeaturesWarning
 from crfqn.readers import read
@@ -117,3 +129,38 @@ def test_a_start_from_a_file(tmp_path):
         ChainCRF().fit(X, Y, start="gone.crfqn")
     with pytest.raises(InputError, match=r"start: expected a MulticlassClassifier, .* got ChainCRF"):
         MulticlassCRF().fit(np.eye(2), ["a", "b"], start=path)
+
+
+@pytest.mark.parametrize("kind", [
+    MulticlassCRF, MulticlassClassifier, MultilabelRanker, TaxonomyCRF, GeneralizedLeastSquares,
+])  # fmt: skip
+def test_top_features_of_all_models_with_weights_of_features(kind):
+    frame = pd.DataFrame(np.eye(4), columns=[*"uvwx"])
+    model = kind().fit(frame, ["a", "b", "a", "b"])
+    every = model.top_features("a", None)
+    row = model.coef_.toarray()[0]
+    assert {f.name: f.weight for f in every if f.name != "(intercept)"} == {
+        name: weight for name, weight in zip("uvwx", row.tolist(), strict=True) if weight
+    }
+    assert [abs(f.weight) for f in every] == sorted((abs(f.weight) for f in every), reverse=True)
+    assert model.top_features("a", 1) == every[:1]
+    for arguments in (("z",), ("a", 0)):
+        with pytest.raises(InputError, match="expected"):
+            model.top_features(*arguments)
+
+
+def test_top_features_of_nodes_and_of_models_without():
+    X, y = np.eye(4), ["x/a", "x/b", "y", "x/a"]
+    assert {f.name for f in TaxonomyCRF(l1=0.01).fit(X, y).top_features("x", None)} <= {0, 1, 2, 3}
+    for other in (CalibratedLeastSquares(), MulticlassSVC()):
+        assert not hasattr(other, "top_features")
+
+
+def test_templates_have_no_other_output():
+    templates = Templates()
+    assert templates.set_output(transform="default") is templates.set_output() is templates
+    for form in ("pandas", "polars"):
+        with pytest.raises(
+            InputError, match=r"transform: expected None or 'default', as .* crfqn\.Sequences"
+        ):
+            templates.set_output(transform=form)

@@ -18,6 +18,7 @@ import crfqn
 from crfqn import ChainCRF, MulticlassSVC, MultilabelRanker, StagewiseRegression
 from crfqn.errors import InputError, ModelFileError
 from crfqn.metrics import SpanCounts, expected_calibration_error
+from crfqn.metrics.evaluation import score
 from crfqn.report import make_report, write_report
 from crfqn.report.evaluation import MOST_LABELS, MOST_POSITIONS, Errors, EvaluationSection
 from crfqn.report.facts import ending, parameters
@@ -58,6 +59,14 @@ class Outline(HTMLParser):
 )
 def test_sections(pages, name, expected):
     assert Outline(pages[name].read_text("utf-8")).sections == expected.split()
+
+
+def test_the_hierarchical_f1_is_that_of_evaluate(pages, cases):
+    text = pages["taxonomy"].read_text("utf-8")
+    shown = re.search(r"hierarchical F1</dt><dd>([\d.]+)</dd>", text)
+    case = cases["taxonomy"]
+    assert shown[1] == f"{score(case.model, case.X, case.y).hierarchy.f1:.4f}"
+    assert "hierarchical F1" not in pages["flat"].read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", ["chain", "taxonomy", "flat", "images"])
