@@ -6,6 +6,7 @@ translates. This module loads with every call of `crfqn`, so it imports nothing 
 
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
@@ -22,6 +23,7 @@ from crfqn.cli.output import command_files
 from crfqn.data_options import DATA_OPTIONS, DEV_OPTIONS, FORMAT, SECTIONS, Key, Option, keys_in
 from crfqn.errors import InputError
 from crfqn.messages import bounded, shorten
+from crfqn.numerals import number_in, whole_number_in
 from crfqn.parameters import NAMES_ELSEWHERE, OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
 
 METAVARS = {float: "NUMBER", int: "INTEGER", str: "NAME"}
@@ -110,13 +112,22 @@ def parse_value(rule: Parameter, text: str) -> Any:
             return rule.reader(text)
         except InputError as error:
             raise typer.BadParameter(str(error)) from error
-    numbers, texts = (lambda text: tuple(map(int, text.split(","))), lambda text: tuple(text.split(",")))
-    readers = (int, float, numbers, WORDS.__getitem__, str, texts)
+    numbers, texts = (
+        lambda text: tuple(map(whole_number_in, text.split(","))),
+        lambda text: tuple(text.split(",")),
+    )
+    readers: tuple[Any, ...] = (whole_number_in, _number, numbers, WORDS.__getitem__, str, texts)
     for read in readers[rule.kind is float :]:
         with suppress(ValueError, KeyError):
             if rule.allows(value := read(text)):
                 return value
     raise typer.BadParameter(f"expected {rule.expected}, got {shorten(text)}")
+
+
+def _number(text: str) -> float:
+    if math.isnan(number := number_in(text)):
+        raise ValueError(f"expected a number, got {text!r}")
+    return number
 
 
 def table_option(name: str, row: Option) -> tuple[str, Any, Any]:

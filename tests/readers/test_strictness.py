@@ -7,7 +7,9 @@ import math
 
 import numpy as np
 import pytest
+from typer import BadParameter
 
+from crfqn.cli.options import parse_value
 from crfqn.data.json_text import parse_json
 from crfqn.data.labels import number_of
 from crfqn.data.matrices import is_numeric
@@ -16,7 +18,7 @@ from crfqn.interchange import json_file
 from crfqn.interchange.text_models import read_crfpp, read_wapiti
 from crfqn.model.tables import CellError, numbers_of
 from crfqn.numerals import number_in, whole_number_in
-from crfqn.parameters import read_class_weight, read_factor_file, read_factors
+from crfqn.parameters import PARAMETERS, read_class_weight, read_factor_file, read_factors
 from crfqn.readers import read
 from crfqn.readers.arff import read_hierarchical_arff
 from crfqn.readers.images import read_letter_table
@@ -127,6 +129,14 @@ def test_readers_take_no_numbers_of_pythons(tmp_path, reader):
 def test_weights_are_of_items(content, message):
     with pytest.raises(DataError, match=message):
         read(io.StringIO(content), "crfsuite")
+
+
+@pytest.mark.parametrize("text", ["1_0", "\uff11", "\xa01", "nan", "inf"])
+def test_parameters_on_the_command_line_are_no_numbers_of_pythons(text):
+    assert parse_value(PARAMETERS["l1"], "1e1") == 10
+    for name in ("l1", "max_iter", "max_seconds"):
+        with pytest.raises(BadParameter, match="expected "):
+            parse_value(PARAMETERS[name], text)
 
 
 TOKENS = '{{"tokens": ["a", {}], "labels": ["X", "Y"]}}'
