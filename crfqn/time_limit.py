@@ -59,7 +59,7 @@ def check_time() -> None:
     keep what has been learnt."""
     limits = open_limits()
     for limit in limits if limits and limits[-1].is_answered else ():
-        if not limit.was_met and time.perf_counter() >= limit.end + GRACE:
+        if limit.end < math.inf and not limit.was_met and time.perf_counter() >= limit.end + GRACE:
             limit.was_met = True
             raise TimeIsUp
 

@@ -30,6 +30,7 @@ from crfqn.objectives.point import Point
 from crfqn.solvers.dual.decomposition_kernels import DualItemArrays, DualRows, balance, sweep_items
 from crfqn.solvers.stochastic.state import check_memory
 from crfqn.threads import in_time
+from crfqn.time_limit import check_time
 
 KERNEL_STATE = (
     "dual_items"  # the attribute by which a map of a kernel's values names its state of dual variables
@@ -306,7 +307,9 @@ class DualItems(MethodState):
 
     def _remake_weights(self) -> None:
         """Make the weights sum_i alpha_i x_i of the present variables."""
-        self.weights[:, : self.n_states] = table_of(self.rows, len(self.weights)).T @ self.alpha
+        table, alpha = table_of(self.rows, len(self.weights)), self.alpha
+        check_time()
+        self.weights[:, : self.n_states] = table.T @ alpha
 
     def _share_out(self, surplus: Vector) -> bool:
         """Make the surplus zero by pairs, which have no bound from above, of all items of the labels that have it;
@@ -364,6 +367,7 @@ def solve_on_face(
     direction = residual / squares
     first = product = float(np.vdot(residual, direction))
     while n_steps < most and product > ACCURACY**2 * first:
+        check_time()
         change = x.T @ direction
         square = float(np.vdot(change, change))
         if not square > 0.0:
