@@ -19,7 +19,7 @@ from crfqn.data.files import Readable, blank_parted, is_blank, shown_name, text_
 from crfqn.data.items import LARGEST_ID
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
-from crfqn.numerals import number_in, whole_number_in
+from crfqn.numerals import CHARACTERS, number_in, whole_number_in
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
 from crfqn.readers.items import Documents, Places, in_line
 
@@ -55,10 +55,14 @@ def read_svmlight(
         lines.append(number)
         labels.append(fields[0])
         entries: dict[int, float] = {}
-        for field in _feature_fields(fields):
+        features = _feature_fields(fields)
+        # Of these characters Python makes no other numbers, in two thirds of the time.
+        is_plain = not "".join(features).strip(f"{CHARACTERS}:")
+        read_id, read_value = (int, float) if is_plain else (whole_number_in, number_in)
+        for field in features:
             id_text, _, value_text = field.partition(":")
             try:
-                id_, value = whole_number_in(id_text), number_in(value_text)
+                id_, value = read_id(id_text), read_value(value_text)
                 if math.isnan(value):
                     raise ValueError
             except ValueError:
