@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from crfqn.cli.output import command_files, say
-from crfqn.data.file_parts import Cut, read_parts
+from crfqn.data.file_parts import ITEM_END, Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part, Source, read_start, shown_name
 from crfqn.data.hybrid import Features
 from crfqn.data.labels import label_text
@@ -148,6 +148,7 @@ class Input:
     observe: Callable[[Any], Observed]  # of the source, or of a part of it
     cut: Cut | None = None  # into parts; None: it is read as a whole
     encoding: str = "utf-8"
+    max_item_length: int | None = None  # lines; None: as of `read_parts`
 
     def parts(self, use: Callable[[Observed], Result]) -> Iterable[tuple[Part | None, Any, Result | None]]:
         """Yield each part (None for a file that is read as a whole), its data and the value of `use`, None without
@@ -160,7 +161,9 @@ class Input:
         if self.source is None or self.cut is None:
             yield None, *used(self.source)
             return
-        for part, result in read_parts(Source(self.source, self.encoding), self.cut, used):
+        item_end = find_format(self.format).item_end if self.format else ITEM_END
+        origin = Source(self.source, self.encoding)
+        for part, result in read_parts(origin, self.cut, used, self.max_item_length, item_end):
             yield part, *(result or (None, None))
 
 

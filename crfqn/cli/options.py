@@ -252,6 +252,9 @@ class PredictOptions:
         "punctuation. Default: on if the model reads only words and the input looks like sentences.", "--text",
         default=False)
     encoding: EncodingOption = None
+    max_item_length: int | None = option("The number of lines that a sequence may have, since all of it is in memory "
+        "before it is labelled. Default: 1,000,000 of standard input and pipes, which may never end; any of files.",
+        min=1)
 
 
 # fmt: on

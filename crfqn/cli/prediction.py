@@ -58,6 +58,7 @@ def predict(
     inputs, encodings = [], []
     for source in sources:
         input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
+        input = replace(input, max_item_length=options.max_item_length)
         inputs.append(input_with_dense(input, model, path, options.dense))
         is_json = options.as_json or (options.to == JSON_LINES and input.format != JSON_LINES)
         is_utf8 = is_json or "utf-8" in input.encoding.lower()  # as JSON always is

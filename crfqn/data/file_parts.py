@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +20,12 @@ from crfqn.data.files import (
     Ahead,
     Part,
     Source,
-    check_utf8,
+    check_text,
     decode_line,
     find_packing,
     has_come,
     is_blank,
+    is_stream,
     opened,
     shown_name,
     source_of,
@@ -34,6 +36,8 @@ from crfqn.errors import DataError, EmptyDataError, InputError
 PIECE = 1 << 18  # bytes read at a time
 PART_LINES = 20_000  # so many that what a prediction costs besides its items does not count
 PART_SIZE = 1 << 22  # characters, where lines are long
+MAX_ITEM_LENGTH = 1_000_000  # lines of an item that comes through a pipe, which may never end
+ITEM_END = "a blank line ends an item"
 Result = TypeVar("Result")
 
 # How a format is cut: how many of the lines name its columns, and how many are whole items, those among them.
@@ -51,12 +55,20 @@ def cut_at_blank_lines(lines: Sequence[str]) -> tuple[int, int]:
 
 
 def read_parts(
-    origin: str | Path | Source, cut: Cut, read: Callable[[Part], Result]
+    origin: str | Path | Source,
+    cut: Cut,
+    read: Callable[[Part], Result],
+    max_item_length: int | None = None,
+    item_end: str = ITEM_END,
 ) -> Iterator[tuple[Part, Result | None]]:
     """Yield the parts of a file or of standard input with what `read` makes of each, None for one without items; of one
-    with an error the items before come first. A file without items raises, and reading as `text_lines` does."""
+    with an error the items before come first. A file without items raises, and reading as `text_lines` does.
+
+    max_item_length : the number of lines that an item may have, else a DataError that says how items end (`item_end`);
+        by default MAX_ITEM_LENGTH of standard input and pipes, any of files
+    """
     part, n_read = Part(shown_name(origin), ""), 0
-    for whole in cut_parts(origin, cut):
+    for whole in cut_parts(origin, cut, max_item_length, item_end):
         for part, result in _results(whole, cut, read):
             n_read += result is not None
             yield part, result
@@ -64,9 +76,13 @@ def read_parts(
         read(part)  # which raises
 
 
-def cut_parts(origin: str | Path | Source, cut: Cut) -> Iterator[Part]:
+def cut_parts(
+    origin: str | Path | Source, cut: Cut, max_item_length: int | None = None, item_end: str = ITEM_END
+) -> Iterator[Part]:
     """Yield the parts of a file or of standard input; errors of reading come behind the items before them."""
-    pending = _Pending(shown_name(origin), cut)
+    if max_item_length is None and is_stream(source_of(origin).origin):
+        max_item_length = MAX_ITEM_LENGTH
+    pending = _Pending(shown_name(origin), cut, max_item_length or sys.maxsize, item_end)
     try:
         for lines in _lines(origin):
             yield from pending.take(lines)
@@ -108,8 +124,9 @@ def _results(part: Part, cut: Cut, read: Callable[[Part], Result]) -> Iterator[t
 class _Pending:
     """Lines that have come and belong to no part yet."""
 
-    def __init__(self, name: str, cut: Cut) -> None:
+    def __init__(self, name: str, cut: Cut, max_item_length: int, item_end: str) -> None:
         self._name, self._cut = name, cut
+        self._max_item_length, self._item_end = max_item_length, item_end
         self._head: list[str] = []
         self._facts: dict[str, Any] = {}
         self._lines: list[str] = []
@@ -123,7 +140,8 @@ class _Pending:
             self._mark, lines = "\ufeff", [lines[0][1:], *lines[1:]]
         self._lines += lines
         self._size += sum(map(len, lines))
-        is_full = len(self._lines) > self._n_tried * PART_LINES or self._size > self._n_tried * PART_SIZE
+        most_lines = min(self._n_tried * PART_LINES, self._max_item_length)
+        is_full = len(self._lines) > most_lines or self._size > self._n_tried * PART_SIZE
         if lines and not is_full:
             return
         n_before = len(self._head)
@@ -131,6 +149,12 @@ class _Pending:
         if is_end:
             n = n_before + len(self._lines)
         elif n <= n_head:
+            if len(self._lines) > self._max_item_length:
+                del self._lines[:]  # it is no part
+                raise DataError(
+                    f"{self._name}, line {self._first}: an item of more than {self._max_item_length:,} lines; "
+                    f"{self._item_end} (--max-item-length N allows for longer ones)"
+                )
             n = n_before
             self._n_tried *= 1 + is_full
         n -= n_before
@@ -148,12 +172,14 @@ def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
     """Yield the lines that come at a time, with their ends; none of them where reading on has to wait."""
     source, number, n_begun = source_of(origin), 1, 0
     begun: list[bytes] = []  # of a line whose end has not come
+    is_first = True
     for piece in _pieces(source):
+        if is_first and piece:
+            check_text(source, piece)
+            is_first = False
         block, end, unread = piece.rpartition(b"\n")
         if end:
             content = b"".join([*begun, block, end])
-            if number == 1:
-                check_utf8(source, content)
             try:
                 lines = _with_ends(content.decode("utf-8", source.errors))
                 yield lines
@@ -196,9 +222,8 @@ def _pieces(source: Source) -> Iterator[bytes]:
             piece += more
         packing = find_packing(piece)
         if packing is not None:
-            rest = Ahead(stream, closes=False)
-            rest.start = piece
-            yield from unpacked_pieces(io.BufferedReader(rest), packing, shown_name(source))
+            rest = io.BufferedReader(Ahead(stream, closes=False, start=piece))
+            yield from unpacked_pieces(rest, packing, shown_name(source))
             return
         while piece:
             yield piece

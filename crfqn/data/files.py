@@ -26,6 +26,7 @@ from itertools import chain
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from crfqn.atomic_write import StrPath
+from crfqn.data.binary_files import find_binary
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.messages import shorten
 
@@ -267,16 +268,16 @@ def check_regular(path: StrPath) -> None:
 class Ahead(io.RawIOBase):
     """Stream whose beginning is looked at before it is read: a pipe cannot be read twice."""
 
-    def __init__(self, stream: Any, closes: bool) -> None:
+    def __init__(self, stream: Any, closes: bool, start: bytes = b"") -> None:
         self._stream, self._closes = stream, closes
-        self.start, self.is_at_end, self._n_read = b"", False, 0
+        self.start, self.is_at_end, self._n_read = bytearray(start), False, 0
 
     def extend(self, size: int, waits: bool) -> None:
         """Look at more: at what comes next, and on up to `size` bytes in all, as long as it is there or, if it `waits`,
         will come."""
         is_there = True
         while len(self.start) < size and not self.is_at_end and (is_there or waits):
-            piece = self._stream.read1(size - len(self.start))
+            piece = self._stream.read1(min(size - len(self.start), PIECE))
             self.start += piece
             self.is_at_end = not piece
             is_there = has_come(self._stream)
@@ -292,10 +293,11 @@ class Ahead(io.RawIOBase):
 
     def read1(self, size: int = -1) -> bytes:
         """Return some of the bytes that are left, at most `size`; none at the end."""
-        piece = self.start[:size] if size >= 0 else self.start
-        self.start = self.start[len(piece) :]
-        piece = piece or self._stream.read1(size)
+        end = len(self.start) if size < 0 else self._n_read + size
+        piece = bytes(self.start[self._n_read : end]) or self._stream.read1(size)
         self._n_read += len(piece)
+        if self._n_read >= len(self.start):
+            self.start = self.start[:0]
         return piece
 
     def readinto(self, buffer: Any) -> int:
@@ -361,13 +363,14 @@ def read_start(origin: Readable, *, waits: bool = False) -> tuple[bytes, bool]:
 def _start(stream: Ahead, n_lines: int, waits: bool) -> tuple[bytes, bool]:
     size = START_SIZE
     while True:
-        start, is_all = _unpacked_start(stream.start, size)
-        is_enough = start.lstrip(BLANK).count(b"\n") >= n_lines and (len(start) >= START_SIZE or not waits)
+        start, is_all = _unpacked_start(bytes(stream.start), size)
+        n_blank = len(start[:START_SIZE]) - len(start[:START_SIZE].lstrip(BLANK))
+        is_enough = start.count(b"\n", n_blank) >= n_lines and (len(start) >= START_SIZE or not waits)
         is_all = is_all and stream.is_at_end
         if is_all or is_enough or _is_empty(start) or len(start) >= LONGEST_LINE:
             return start, is_all
         stream.extend(size, waits)
-        size *= 2
+        size = max(size, 2 * len(stream.start))
 
 
 def _is_empty(start: bytes) -> bool:
@@ -425,13 +428,15 @@ def text_lines(origin: Readable, *, keeps_returns: bool = False) -> Iterator[tup
         lines = chain(enumerate(part.head.split("\n")[:-1], 1), enumerate(part.text.split("\n"), part.first))
     elif "utf-8" in codecs.lookup(source.codec).name:
         content = read_bytes(source)
-        check_utf8(source, content)
+        check_text(source, content)
         raw_lines = content.removeprefix(codecs.BOM_UTF8).split(b"\n")
         del content
         lines = ((number, decode_line(source, number, raw)) for number, raw in enumerate(raw_lines, 1))
     else:
+        content = read_bytes(source)
+        check_text(source, content)
         try:
-            text = read_bytes(source).decode(source.encoding)
+            text = content.decode(source.encoding)
         except UnicodeError as error:
             raise DataError(f"{shown}: not {source.encoding} text: {error}") from error
         lines = enumerate(text.removeprefix("\ufeff").split("\n"), 1)
@@ -465,14 +470,27 @@ def read_text(origin: Readable) -> str:
     return "\n".join(line for _, line in text_lines(origin))
 
 
-def check_utf8(source: Source, content: bytes) -> None:
-    """Raise DataError for text whose first bytes are the mark of another encoding."""
+def check_text(source: Source, content: bytes) -> None:
+    """Raise DataError, saying what it is and what to do, for a file that begins as one of another encoding, or as a
+    binary one does."""
+    start = content[:START_SIZE]
     for mark, encoding in BYTE_ORDER_MARKS.items():
-        if content.startswith(mark):
+        if start.startswith(mark) and "utf-8" in codecs.lookup(source.codec).name:
             raise DataError(
                 f"{shown_name(source)}: expected {source.encoding} text, but it begins as {encoding} does; read it "
                 f"with encoding={encoding!r} (--encoding {encoding})"
             )
+    kind = find_binary(start)
+    if kind is not None:
+        raise DataError(f"{shown_name(source)}: expected text, got {kind.name}; {kind.remedy}")
+    is_wide = codecs.lookup(source.codec).name.startswith(
+        ("utf-16", "utf-32")
+    )  # with a byte of 0 in most characters
+    if b"\0" in start and source.encoding != BYTES and not is_wide:
+        raise DataError(
+            f"{shown_name(source)}: expected text, got binary data (the byte behind {start.index(0):,} others is 0); "
+            f"UTF-16 is read with encoding='utf-16-le' (--encoding utf-16-le), any bytes with {BYTES!r}"
+        )
 
 
 def decode_line(origin: Readable, number: int, line: bytes) -> str:

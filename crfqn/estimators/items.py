@@ -51,6 +51,7 @@ from crfqn.threads import Pool
 
 # Of an array's entries, those that are not zero: index arrays take 12 bytes for each of these, the array is there.
 MOSTLY = 0.5
+CATEGORIES = ("category", "categorical", "enum", "string", "str")  # types of columns, of pandas and polars
 READ: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}  # what scikit-learn checks of a matrix
 
 
@@ -509,11 +510,22 @@ def centred(features: Any, weights: Vector | None) -> Any:
 
 def validated(model: ItemEstimator, X: Any, *y: Any, **options: Any) -> Any:
     """Return rows, and labels if given, as scikit-learn's `validate_data` does; InputError for values that are too
-    large, by item and feature."""
+    large, by item and feature, and for columns of a data frame that are no numbers."""
+    check_columns(X)
     checked = validate_data(model, X, *y, **options)
     rows = checked[0] if y else checked
     check_values(rows, "item {}".format, getattr(model, "feature_names_in_", None))
     return checked
+
+
+def check_columns(X: Any) -> None:
+    """Raise InputError, naming the first one, for columns of a data frame whose type is one of texts or categories."""
+    for name, dtype in zip(getattr(X, "columns", ()), getattr(X, "dtypes", ()), strict=False):
+        if str(dtype).partition("(")[0].lower() in CATEGORIES:
+            raise InputError(
+                f"column {name!r}: expected numbers, got the type {dtype}; sklearn.preprocessing.OneHotEncoder makes a "
+                "column of each text, as `crfqn train --features table` does of the columns of a file"
+            )
 
 
 def check_classes(classes: NDArray) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crfqn.data.file_parts import Cut, cut_at_blank_lines, cut_at_lines
+from crfqn.data.file_parts import ITEM_END, Cut, cut_at_blank_lines, cut_at_lines
 from crfqn.data.files import Readable, is_blank, text_lines
 from crfqn.data.labels import label_text
 from crfqn.errors import InputError
@@ -43,6 +43,8 @@ class Format:
     ranked : str
         The line before each of the best labellings of an item, made of its `rank` and `probability`; empty where the
         format has no place for several labellings.
+    item_end : str
+        How an item ends, for messages.
     holds_numbers, holds_nested : bool
         Whether documents may be rows of numbers, and features of positions lists and dicts.
     """
@@ -56,6 +58,7 @@ class Format:
     cut: Callable[..., Cut] | None = None
     begins: Callable[[Sequence[str]], bool] | None = None
     ranked: str = ""
+    item_end: str = ITEM_END
     holds_numbers: bool = False
     holds_nested: bool = False
 

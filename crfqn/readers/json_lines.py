@@ -391,5 +391,6 @@ FORMAT = Format(
     each(json_lines),
     _cut,
     begins=lambda lines: OBJECT.match("\n".join(lines)) is not None,
+    item_end="an array of objects is read as a whole: write an object a line",
     holds_nested=True,
 )

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any
 
 from crfqn.atomic_write import replace_data_file
+from crfqn.data.binary_files import PARQUET
 from crfqn.data.files import (
     LARGEST_SIZE,
     STANDARD_INPUT,
@@ -22,6 +23,7 @@ from crfqn.data.files import (
     Part,
     Readable,
     Source,
+    check_text,
     is_blank,
     pack,
     read_start,
@@ -268,6 +270,8 @@ def first_lines(origin: Readable, encoding: str = "utf-8", *, waits: bool = Fals
     their beginning, and leave them to be read; [] for what is not there. `waits`: see `read_start`."""
     raw, is_all = read_start(origin, waits=waits)
     source = Source(origin, encoding)
+    if not raw.startswith(PARQUET):
+        check_text(source, raw)
     errors = "replace" if source.errors == "strict" else source.errors
     lines = raw.decode(source.codec, errors).removeprefix("\ufeff").split("\n")
     if not is_all and len(lines) > 1:
@@ -280,7 +284,7 @@ def first_lines(origin: Readable, encoding: str = "utf-8", *, waits: bool = Fals
 def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
     """Return the first format, of all or `among` these, that the first lines of a file look like; None if there is
     none, and for binary files other than Parquet."""
-    if "\0" in "".join(lines) and not lines[0].startswith("PAR1"):
+    if "\0" in "".join(lines) and not lines[0].startswith(PARQUET.decode()):
         return None
     formats = (format for format in FORMATS.values() if not among or format.name in among)
     return next((format.name for format in formats if format.begins and lines and format.begins(lines)), None)

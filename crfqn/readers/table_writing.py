@@ -18,6 +18,8 @@ from crfqn.errors import DataError, InputError
 from crfqn.readers.format import Batches
 from crfqn.readers.items import Documents
 
+BEFORE_FIRST = re.compile(r"[\r\n]*(sep=.\r?\n[\r\n]*)?")  # the first row of a table
+
 
 def delimited_lines(batches: Batches, delimiter: str = ",") -> Iterator[str]:
     """Yield a header and the rows of each batch, in the form that is read: added labels in the column "predicted"."""
@@ -78,7 +80,7 @@ def relabelled_cell(text: str, labels: Sequence[str], cell: int, delimiter: str)
     """Return the text of rows with labels in a cell of the first one, which is added where it is not there."""
     new = ",".join(labels)
     pattern = re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(delimiter)}\r\n]*')
-    start = stop = len(text) - len(text.lstrip("\r\n"))
+    start = stop = BEFORE_FIRST.match(text).end()  # type: ignore[union-attr]
     for number in range(cell + 1):
         match = pattern.match(text, start)
         assert match is not None  # it matches an empty text, too

@@ -20,6 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from crfqn.data.binary_files import PARQUET
 from crfqn.data.file_parts import Cut
 from crfqn.data.files import RETURN_WITHIN, Readable, facts_of, is_blank, read_bytes, shown_name, text_lines
 from crfqn.data.matrices import is_numeric
@@ -34,6 +35,7 @@ LABELS = ("label", "labels", "tag", "tags")
 OF_ROWS = (*LABELS, "class", "target")
 SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
 TEXTS = ("text",)
+DECLARATION = re.compile("sep=(.)")
 LARGEST_CELL = 2**31 - 1  # characters, the most that Python's reader takes on all systems
 
 
@@ -173,7 +175,10 @@ def read_delimited(path: Readable, options: DelimitedOptions) -> TextTable:
 
     numbered = lines()
     first_line = next((line for line in numbered if not is_blank(line)), "")
-    delimiter = _delimiter(first_line, options.delimiter)
+    declared = declared_delimiter(first_line)
+    if declared:
+        first_line = next((line for line in numbered if not is_blank(line)), "")
+    delimiter = declared or _delimiter(first_line, options.delimiter)
     n_blank = len(numbers) - 1
     reader = _csv_rows(itertools.chain([first_line], numbered), delimiter)
     table: TextTable | None = None
@@ -312,27 +317,30 @@ def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
     chosen = DelimitedOptions(**options)
 
     def cut(lines: Sequence[str]) -> tuple[int, int]:
-        first_line = next((line for line in lines if not is_blank(line)), "")
-        reader = _csv_rows(lines, _delimiter(first_line, delimiter))
+        first = next((number for number, line in enumerate(lines) if not is_blank(line)), 0)
+        rest, own_delimiter = _undeclared(lines[first:], delimiter)
+        n_declared = len(lines) - len(rest)
+        reader = _csv_rows(rest, own_delimiter)
         table: TextTable | None = None
-        n_head = n_whole = before = 0
+        n_head = n_whole = before = n_declared
         sentence_column = text_column = current = None
         try:
             for row in reader:
+                n_read = n_declared + reader.line_num
                 if table is None and (chosen.rows or not chosen.header):
-                    table, n_head = TextTable("", row), reader.line_num * chosen.header
-                    n_whole, text_column = reader.line_num, 0
+                    table, n_head = TextTable("", row), n_read if chosen.header else n_declared
+                    n_whole, text_column = n_read, 0
                 elif table is None:
                     if row:
-                        table, n_head = TextTable("", row), reader.line_num
+                        table, n_head = TextTable("", row), n_read
                         _, sentence_column, text_column = _special_columns(table, chosen)
                 elif text_column is not None or len(row) not in (0, len(table.header)):
-                    n_whole = reader.line_num
+                    n_whole = n_read
                 elif sentence_column is None:
-                    n_whole = n_whole if row else reader.line_num
+                    n_whole = n_whole if row else n_read
                 elif row and (current is None or row[sentence_column] not in ("", current)):
                     current, n_whole = row[sentence_column], before
-                before = reader.line_num
+                before = n_read
         except csv.Error as error:
             if "unexpected end of data" not in str(error):  # a cell that goes on in lines to come
                 n_whole = len(lines)
@@ -374,8 +382,8 @@ def _starts(table: TextTable, sentence_column: int | None) -> list[int]:
 def _begins(lines: Sequence[str], delimiter: str) -> bool:
     """Return whether lines are rows of one width, under usual names or, where tabs part them, mostly of numbers."""
     try:
-        reader = _csv_rows(lines, _delimiter(lines[0], delimiter))
-        rows = [row for row in reader if row]
+        lines, delimiter = _undeclared(lines, delimiter)
+        rows = [row for row in _csv_rows(lines, delimiter) if row] or [[]]
     except csv.Error:
         return False
     first = {cell.strip().lower() for cell in rows[0]}
@@ -413,8 +421,8 @@ def with_names(row: Sequence[str]) -> list[str]:
 
 
 def _first_row(lines: Sequence[str], delimiter: str) -> list[str]:
-    first = lines[0] if lines else ""
-    return next((row for row in _csv_rows([first], _delimiter(first, delimiter), strict=False) if row), [])
+    lines, delimiter = _undeclared(lines, delimiter)
+    return next((row for row in _csv_rows(lines[:1], delimiter, strict=False) if row), [])
 
 
 def are_texts(lines: Sequence[str], delimiter: str, names: Sequence[str], among: Sequence[str]) -> list[str]:
@@ -429,10 +437,24 @@ def are_texts(lines: Sequence[str], delimiter: str, names: Sequence[str], among:
 
 def _rows_below(lines: Sequence[str], delimiter: str, n: int) -> Iterator[list[str]]:
     """Yield the rows of n cells below the first line of a table, as far as they can be read."""
+    lines, delimiter = _undeclared(lines, delimiter)
     with suppress(csv.Error):  # which reading says
-        for row in _csv_rows(lines[1:], _delimiter("".join(lines[:1]), delimiter), strict=False):
+        for row in _csv_rows(lines[1:], delimiter, strict=False):
             if len(row) == n:
                 yield row
+
+
+def declared_delimiter(line: str) -> str:
+    """Return what parts the cells by a line `sep=;`, which Excel writes and reads before the first one; "" without."""
+    match = DECLARATION.fullmatch(line.rstrip("\r\n"))
+    return match[1] if match else ""
+
+
+def _undeclared(lines: Sequence[str], delimiter: str) -> tuple[Sequence[str], str]:
+    """Return a table's lines, the first one not blank, without one that declares the delimiter, and the delimiter."""
+    first = "".join(lines[:1])
+    declared = declared_delimiter(first)
+    return (lines[1:], declared) if declared else (lines, _delimiter(first, delimiter))
 
 
 def _delimiter(line: str, delimiter: str) -> str:
@@ -461,6 +483,7 @@ FORMATS = (
             partial(delimited_lines, delimiter=delimiter),
             partial(cut_table, delimiter=delimiter),
             partial(_begins, delimiter=delimiter),
+            item_end="another name in the column of sentences ends an item, or without such a column a blank line",
         )
         for name, delimiter in DELIMITERS.items()
     ),
@@ -471,6 +494,6 @@ FORMATS = (
         (SEQUENCES, DOCUMENTS, ROWS),
         read_parquet,
         parquet_bytes,
-        begins=lambda lines: lines[0].startswith("PAR1"),
+        begins=lambda lines: lines[0].startswith(PARQUET.decode()),
     ),
 )

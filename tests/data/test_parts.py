@@ -152,3 +152,39 @@ def test_lines_have_a_largest_size(monkeypatch):
     monkeypatch.setattr(parts, "LONGEST_LINE", 50)
     with pytest.raises(DataError, match="standard input, line 1: longer than 50 bytes"):
         next(read_parts("-", FORMATS["text"].cut(), lambda part: part))
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "message"),
+    [
+        ("conll", "a X L\n", "line 7: an item of more than 50 lines; a blank line ends an item"),
+        ("csv", "1,a,A\n", "line 4: an item of more than 50 lines; another name in the column of sentences"),
+        ("jsonl", "[\n", "line 1: an item of more than 50 lines; an array of objects is read as a whole"),
+    ],
+)
+def test_an_item_has_an_end(monkeypatch, format, text, message):
+    start = {"conll": ITEM * 2, "csv": "sentence,w,label\n1,a,A\n0,a,A\n", "jsonl": "[\n"}[format]
+    stream = Endless()
+    pieces = iter([start.encode()])
+    monkeypatch.setattr("sys.stdin", Stdin(stream))
+    monkeypatch.setattr(stream, "read1", lambda size: next(pieces, text.encode()))
+    options = {"columns": ["w", "pos"]} if format == "conll" else {}
+    end = FORMATS[format].item_end
+    found = read_parts("-", FORMATS[format].cut(), lambda part: read(part, format, **options), 50, end)
+    with pytest.raises(DataError, match=message):
+        list(found)
+    monkeypatch.setattr(parts, "MAX_ITEM_LENGTH", 50)  # of streams alone
+    pieces = iter([start.encode()])
+    with pytest.raises(DataError, match="an item of more than 50 lines"):
+        list(read_parts("-", FORMATS[format].cut(), lambda part: read(part, format, **options)))
+
+
+def test_an_item_of_a_file_may_be_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "MAX_ITEM_LENGTH", 50)
+    path = tmp_path / "long.conll"
+    path.write_text("a X L\n" * 100)
+    cut = FORMATS["conll"].cut()
+    ((_, data),) = read_parts(path, cut, lambda part: read(part, "conll"))
+    assert data.n_positions == 100
+    with pytest.raises(DataError, match="line 1: an item of more than 50 lines"):
+        list(read_parts(path, cut, lambda part: read(part, "conll"), 50))
