@@ -29,7 +29,7 @@ from crfqn.model.featurizers import Featurizer
 from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
 from crfqn.readers.items import Documents
-from crfqn.readers.registry import FORMATS, find_format, first_lines, read, sniff, word_rows
+from crfqn.readers.registry import FORMATS, find_format, first_lines, read, sniff, sniff_titled, word_rows
 from crfqn.recipes import Observed, load_recipe, observe, sources
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import holds_letters, pixel_map
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # Positions: numpy takes 3 to 13 us more for each, of 7 to 41 labels, and an estimator 2 s to be imported.
 MOST_LIGHT = 200_000
-OF_ANY_COLUMNS = ("conll", "crfpp", "wapiti")  # formats that do not say how many columns there are
-OF_UNICODE = ("jsonl", "conllu")  # formats that are UTF-8 by definition
-OF_TITLES = ("jsonl", "conllu", *sources.TABLES)  # formats that say what is in a column
 ADVICE = "`crfqn convert --n-columns N` makes a model that knows how many come before it"
 
 
@@ -217,12 +214,12 @@ def _columns_form(
     columns, has_more = vocabulary["columns"], vocabulary["has_more_columns"]
     lines, name = first_lines(source, encoding), format or sources.format_of_name(source)
     is_regular = has_more and len({*map(len, word_rows(lines))}) == 1
-    if name is None and is_regular and not sniff(lines, OF_TITLES):
+    if name is None and is_regular and not sniff_titled(lines):
         name = "conll"  # as many columns in each line are no sentences
     name = find_format(
         name or sources.format_of_columns(lines, columns, {*map(label_text, model.classes_)}, "conll")
     ).name
-    if has_more and name in OF_ANY_COLUMNS:
+    if has_more and "has_more" in FORMATS[name].options():
         if is_labeled:
             say(f"{shown_name(source)}: the last column is taken for the label; {ADVICE}")
         return name, {"columns": columns, "has_more": True, "is_labeled": is_labeled}
@@ -285,7 +282,7 @@ def _input_of_recipe(
     if source is not None:
         lines, labels = first_lines(source, encoding or data.encoding), {*map(label_text, model.classes_)}
         name = find_format(format or sources.format_of_new(recipe, source, lines, columns, labels)).name
-        if encoding is None and name in OF_UNICODE and name != sources.format_of(recipe):
+        if encoding is None and FORMATS[name].is_unicode and name != sources.format_of(recipe):
             encoding = "utf-8"
         elif encoding is None:
             _warn_of_utf8(source, data.encoding)

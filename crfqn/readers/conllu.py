@@ -187,4 +187,6 @@ FORMAT = Format(
     instead(conllu_lines),
     by_blank_lines,
     _begins,
+    names_columns=True,
+    is_unicode=True,
 )

@@ -45,6 +45,10 @@ class Format:
         format has no place for several labellings.
     item_end : str
         How an item ends, for messages.
+    names_columns : bool
+        Whether a file says what is in a column. Models of columns then read it if its first lines begin so (`begins`).
+    is_unicode : bool
+        Whether the format is UTF-8 by definition.
     holds_numbers, holds_nested : bool
         Whether documents may be rows of numbers, and features of positions lists and dicts.
     """
@@ -59,6 +63,8 @@ class Format:
     begins: Callable[[Sequence[str]], bool] | None = None
     ranked: str = ""
     item_end: str = ITEM_END
+    names_columns: bool = False
+    is_unicode: bool = False
     holds_numbers: bool = False
     holds_nested: bool = False
 

@@ -392,5 +392,7 @@ FORMAT = Format(
     _cut,
     begins=lambda lines: OBJECT.match("\n".join(lines)) is not None,
     item_end="an array of objects is read as a whole: write an object a line",
+    names_columns=True,
+    is_unicode=True,
     holds_nested=True,
 )

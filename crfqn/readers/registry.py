@@ -290,6 +290,11 @@ def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
     return next((format.name for format in formats if format.begins and lines and format.begins(lines)), None)
 
 
+def sniff_titled(lines: Sequence[str]) -> str | None:
+    """Return the first format that says what is in a column, and that the first lines of a file look like."""
+    return sniff(lines, [format.name for format in FORMATS.values() if format.names_columns])
+
+
 def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
     """Return whether each line is a sentence, and not a word with or without a label.
 

@@ -484,6 +484,7 @@ FORMATS = (
             partial(cut_table, delimiter=delimiter),
             partial(_begins, delimiter=delimiter),
             item_end="another name in the column of sentences ends an item, or without such a column a blank line",
+            names_columns=True,
         )
         for name, delimiter in DELIMITERS.items()
     ),
@@ -495,5 +496,6 @@ FORMATS = (
         read_parquet,
         parquet_bytes,
         begins=lambda lines: lines[0].startswith(PARQUET.decode()),
+        names_columns=True,
     ),
 )

@@ -36,7 +36,7 @@ from crfqn.readers import conll
 from crfqn.readers import registry as formats
 from crfqn.readers.datasets import Dataset, dataset
 from crfqn.readers.items import Documents, Labeled, append_test, concatenate
-from crfqn.readers.registry import are_sentences, end_with, first_lines, sniff, word_rows
+from crfqn.readers.registry import are_sentences, end_with, first_lines, sniff, sniff_titled, word_rows
 from crfqn.readers.tables import DELIMITERS, TEXTS, titles
 from crfqn.recipes.schema import Recipe, shown
 
@@ -229,7 +229,7 @@ def format_of_columns(
     lines: Sequence[str], columns: Sequence[str], labels: Collection[str], of_training: str
 ) -> str:
     """Return the format of lines for a model that reads `columns` and has `labels`, given the training file's."""
-    format = sniff(lines, ("jsonl", "conllu", *TABLES))
+    format = sniff_titled(lines)
     if format in DELIMITERS and not {*columns} <= {*titles(lines, DELIMITERS[format])}:
         format = None
     if format is None and len(columns) == 1 and are_sentences(lines, labels):

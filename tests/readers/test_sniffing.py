@@ -2,14 +2,16 @@
 
 import gzip
 import io
+from dataclasses import replace
 
 import pytest
 from command_line import run_here
 
 from crfqn.data.file_parts import cut_at_blank_lines
 from crfqn.errors import DataError, InputError
-from crfqn.readers import read, write
+from crfqn.readers import FORMATS, read, registry, write
 from crfqn.readers.registry import are_sentences, first_lines, sniff
+from crfqn.recipes.sources import format_of_columns
 from crfqn.taxonomy.reading import read_taxonomy_file
 
 CONTENTS = {
@@ -46,6 +48,15 @@ def test_formats_are_told_by_content(tmp_path, name):
 )
 def test_what_may_be_taken_for_something_else(content, name):
     assert sniff(content.split("\n")) == name
+
+
+def test_a_format_with_a_row_of_its_own_is_told_in_all_places(monkeypatch):
+    begins = lambda lines: lines[0] == "@mine"  # noqa: E731
+    row = replace(FORMATS["conll"], name="mine", begins=begins, names_columns=True)
+    monkeypatch.setattr(registry, "FORMATS", {"mine": row, **FORMATS})
+    lines = ["@mine", "a b c", "d"]
+    assert sniff(lines) == "mine"
+    assert format_of_columns(lines, ["w"], {"X"}, "conll") == "mine"
 
 
 def test_sentences_and_columns():
