@@ -8,6 +8,7 @@ separated, one class that dominates, one item of each class, item weights of 1e-
 1e-6 to 1e4. Six in ten have one more, of `EXTRAS`. A third start from zero, a third at a model of another strength, a
 third at the end of a row of strengths that are walked down with `warm_start`. A loss that is not convex (weights of
 positions, unknown labels) has no optimum to be judged by, and any claim of its distance counts as infinitely wrong.
+Fits that end at a limit claim nothing and are not judged.
 Fits that are in the file of results already are not made again. The objective is computed anew from what the
 manual says, with numpy and all label sequences written out, and its optimum is found by an interior-point method, whose
 distance to it is bounded. Where that bound is above a tenth of the tolerance the optimum counts as not known, and the
@@ -605,7 +606,7 @@ def judged(case: Case) -> Judged:
         with patch("crfqn.estimators.problem.minimize", case.minimize):
             model = case.fit()
     status = model.result_.status.name
-    if case.is_convex and status != "HELD_OUT":
+    if case.is_convex and (status not in NO_CLAIM or status == "STATIONARY"):
         found = case.problem.value(case.read(model))
         with np.errstate(all="ignore"):
             best, bound = case.problem.optimum()

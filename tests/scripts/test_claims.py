@@ -48,7 +48,7 @@ def test_the_first_fits():
             assert each.ratio <= 2.0, each.name
         elif each.status != "HELD_OUT":
             assert each.n_warnings > 0, each.name
-    assert sum(each.is_known for each in found) >= 0.8 * FITS
+    assert sum(each.is_known or each.status in claims.NO_CLAIM for each in found) >= 0.9 * FITS
     assert sum(each.status in ("CONVERGED", "ESTIMATED") for each in found) >= 0.5 * FITS
     assert claims.table_of(found).head[:2] == ["status", "fits"]
 
