@@ -88,7 +88,8 @@ class BasePoint:
         place, is_there = found_in(self._last_squares[0], coords)
         if not is_there.all():
             self._last_squares[:] = coords, self.squares(coords)
-            place = np.arange(coords.size)
+        if coords is self._last_squares[0]:
+            return Curvature(*self._last_squares[1])
         return Curvature(*self._last_squares[1][:, place])
 
     def count_of(self, bound: float, scale: float, radius: float, coords: Coords) -> int:
@@ -154,6 +155,7 @@ class Point(BasePoint):
 
     def release(self) -> None:
         _ = self.value
+        self._last_squares[:] = NO_COORDS, np.empty((2, 0))
         for name in ("evaluation", "score_curvature"):
             self.__dict__.pop(name, None)
 

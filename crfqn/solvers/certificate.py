@@ -102,7 +102,7 @@ def count_proved_zeros(
     value : the smallest value of objective and penalty that is known, at this point or another
     bound : what mixtures with a share for each item prove at this point; their gradient takes the place of s g
     """
-    if not (objective.proves_zeros and penalty.is_separable and penalty.has_one_l1):
+    if not (objective.proves_zeros and penalty.is_separable and penalty.has_one_l1 and penalty.l1 > 0):
         return None
     dual_value, scale = best_bound(point, penalty, penalty.screen(point))
     if bound is not None and not dual_value >= bound.dual_value:

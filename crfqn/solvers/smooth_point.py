@@ -40,24 +40,27 @@ class SmoothPoint:
         if point.coords is not coords:
             self.w = np.zeros(coords.size)
             self.w[places(coords, point.coords)] = point.weights
-        self.gradient = point.gradient(coords)
         if l2 is None:  # a number where it is the same for all
             is_number = penalty.is_uniform and not penalty.unpenalised.size
             l2 = penalty.l2 if is_number else penalty.l2_of(coords)
         self.l2 = l2
         self.slopes = self.l2 * self.w
-        self.slopes += self.gradient
+        self.slopes += point.gradient(coords)
         self.value = point.value + 0.5 * float(self.w @ (self.l2 * self.w))
 
     def curvature(self) -> Vector:
         """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
-        diagonal = self.point.curvature(self.coords).diagonal
-        diagonal = diagonal + self.l2 + FLOOR * self.point.objective.feature_scale(self.coords)
-        return np.where(diagonal > 0, diagonal, 1.0)
+        diagonal = self.point.curvature(self.coords).diagonal + self.l2
+        diagonal += FLOOR * self.point.objective.feature_scale(self.coords)
+        diagonal[~(diagonal > 0)] = 1.0
+        return diagonal
 
-    def moved(self, step: Vector) -> SmoothPoint:
-        """Return the point w + step, evaluated at all coordinates: those of features that no item has stay zero."""
-        point = self.objective.at(self.coords, self.w + step)
+    def moved(self, direction: Vector, length: float) -> SmoothPoint:
+        """Return the point w + length * direction, evaluated at all coordinates: those of features that no item has
+        stay zero."""
+        w = length * direction
+        w += self.w
+        point = self.objective.at(self.coords, w)
         return SmoothPoint(self.objective, self.penalty, self.coords, point, self.l2)
 
     def state(self, **kinds: Any) -> State:
@@ -84,7 +87,8 @@ class SmoothPoint:
             or self.penalty.l2 == 0
             or not np.isfinite(self.point.dual_value(1.0))
         ):
-            return best_bound(self.point, self.penalty, Screening(self.coords, self.gradient)).dual_value
+            gradient = self.slopes - self.l2 * self.w
+            return best_bound(self.point, self.penalty, Screening(self.coords, gradient)).dual_value
         return self.value - self.least_gap
 
     @cached_property

@@ -26,7 +26,7 @@ from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.quasi_newton import lbfgs
+from crfqn.solvers.quasi_newton import lbfgs, secant_pairs
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN, pseudo_gradient
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
@@ -347,6 +347,22 @@ class TestSecantPairs:
         np.testing.assert_array_equal(pairs.pairs[0], [[0, 1, 2, 0], [0, 2, 3, 0]])
         pairs.move_to(np.empty(0, np.int64))
         assert len(pairs) == 0
+
+    def test_many_coordinates_have_half_as_many_pairs_in_single_precision(self, monkeypatch):
+        """Their sums are those of double precision, in parts."""
+        monkeypatch.setattr(secant_pairs, "MANY", 6)
+        monkeypatch.setattr(secant_pairs, "STRETCH", 3)
+        rng = np.random.default_rng(0)
+        many, few = SecantPairs(4, np.arange(7)), SecantPairs(2, np.arange(6))
+        for _ in range(3):
+            s = rng.normal(size=7)
+            s[-1] = 0.0
+            assert many.update(s, 2.0 * s + 0.1 * np.roll(s, 1) * (s != 0))
+            assert few.update(s[:-1], (2.0 * s + 0.1 * np.roll(s, 1) * (s != 0))[:-1])
+        assert (len(many), many.vectors.dtype, many.vectors.shape) == (2, np.float32, (4, 7))
+        assert few.vectors.dtype == np.float64
+        v = np.append(rng.normal(size=6), 0.0)
+        np.testing.assert_allclose(many.times(v)[:-1], few.times(v[:-1]), rtol=1e-5, atol=1e-6)
 
     def test_without_pairs_it_is_the_identity(self):
         v = np.array([1.0, -2.0])

@@ -1,9 +1,9 @@
 """L-BFGS for smooth objectives: pure L2, or no penalty at all (Liu and Nocedal 1989), by the recursion of
 `SecantPairs`.
 
-Without an L1 term no weight is zero, and vectors have all coordinates: about 2 m + 8 numbers for each. scipy's driver
-returns only at the end: to stop it between two iterations it would need a thread of its own, which limits and
-interrupts do not reach.
+Without an L1 term no weight is zero, and vectors have all coordinates: about 2 m + 10 numbers for each, m / 2 + 12 of
+more than a million. scipy's driver returns only at the end: to stop it between two iterations it would need a thread of
+its own, which limits and interrupts do not reach.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
@@ -36,7 +38,7 @@ class LBFGS(Solver):
     Parameters
     ----------
     memory : int
-        Secant pairs m.
+        Secant pairs m; half as many of more than a million weights.
     armijo, wolfe : float
         c1 and c2 of the strong Wolfe conditions.
     scaling : float from 0 to 1
@@ -85,7 +87,8 @@ class LBFGS(Solver):
         pairs = SecantPairs(self.memory, here.coords)
         yield here.state()
         while True:
-            direction = -v.direction(pairs.times(v.gradient(here.slopes)))
+            direction = v.direction(pairs.times(v.gradient(here.slopes)))
+            np.negative(direction, out=direction)
             if not (len(pairs) or self.in_gram_metric):
                 direction *= unit_length(direction)
             decrease, unseen = -float(here.slopes @ direction), ROUNDING * abs(here.value)
@@ -96,7 +99,10 @@ class LBFGS(Solver):
             if trial is None:
                 yield here.state(is_final=True, has_failed=decrease > BLURRED * unseen)
                 return
-            pairs.update(v.change(trial.w - here.w), v.gradient(trial.slopes - here.slopes))
+            del direction
+            y = trial.slopes - here.slopes
+            pairs.update(v.change(trial.w - here.w), v.gradient(y, out=y))
+            del y
             here = trial
             del trial
             yield here.state(is_step=True)
@@ -109,7 +115,7 @@ class LBFGS(Solver):
         def at(step: float) -> tuple[float, float]:
             if step not in trials:
                 trials.clear()  # as large as the data each
-                trials[step] = here.moved(step * direction)
+                trials[step] = here.moved(direction, step)
             return trials[step].value, float(trials[step].slopes @ direction)
 
         step = strong_wolfe(at, (here.value, float(here.slopes @ direction)), self.armijo, self.wolfe)
@@ -124,17 +130,17 @@ class DiagonalVariables(NamedTuple):
 
     unit: Vector
 
-    def gradient(self, g: Vector) -> Vector:
-        """Return the gradient by v."""
-        return self.unit * g
+    def gradient(self, g: Vector, out: Vector | None = None) -> Vector:
+        """Return the gradient by v, in the place of `out` if it is given."""
+        return np.multiply(self.unit, g, out=out)
 
     def direction(self, d: Vector) -> Vector:
         """Return the direction in w of one in v."""
         return self.unit * d
 
     def change(self, w: Vector) -> Vector:
-        """Return the change of v of one of w."""
-        return w / self.unit
+        """Return the change of v of one of w, in its place."""
+        return np.divide(w, self.unit, out=w)
 
 
 class GramVariables(NamedTuple):
@@ -143,7 +149,7 @@ class GramVariables(NamedTuple):
     factor: Factor
     n_features: int
 
-    def gradient(self, g: Vector) -> Vector:
+    def gradient(self, g: Vector, out: Vector | None = None) -> Vector:
         return self.factor.half_solve(g.reshape(-1, self.n_features)).ravel()
 
     def direction(self, d: Vector) -> Vector:
