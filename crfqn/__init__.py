@@ -34,3 +34,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "model.tagger": ["Tagger"],
     },
 )
+
+
+def _pyinstaller_hooks() -> list[str]:
+    """Return the folder of the hook for PyInstaller, which finds it by the entry point `pyinstaller40`."""
+    return [f"{__path__[0]}/_pyinstaller"]

@@ -40,7 +40,9 @@ def test_wheel_has_licence_and_types(wheel):
         assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
         (metadata,) = (name for name in names if name.endswith("/METADATA"))
         assert b"License-Expression: BSD-3-Clause\n" in archive.read(metadata)
-    assert {"crfqn/py.typed", "crfqn/__main__.py"} <= {*names}
+        (entry_points,) = (name for name in names if name.endswith("/entry_points.txt"))
+        assert b"[pyinstaller40]\nhook-dirs = crfqn:_pyinstaller_hooks\n" in archive.read(entry_points)
+    assert {"crfqn/py.typed", "crfqn/__main__.py", "crfqn/_pyinstaller/hook-crfqn.py"} <= {*names}
     assert all(name.split("/")[0].startswith("crfqn") for name in names)
 
 

@@ -10,7 +10,15 @@ def main() -> None:
     import signal
     import threading
 
-    from crfqn.cli.exits import ExitCode, code_of, comes_of_sigterm, on_the_way_out, raise_signal, received
+    from crfqn.cli.exits import (
+        ExitCode,
+        code_of,
+        comes_of_sigterm,
+        on_the_way_out,
+        raise_signal,
+        received,
+        report,
+    )
     from crfqn.cli.output import close_streams, prepare_stdout
 
     if threading.current_thread() is threading.main_thread():
@@ -20,7 +28,10 @@ def main() -> None:
                 signal.signal(number, raise_signal)
     prepare_stdout()
     try:
-        from crfqn.cli.app import app
+        try:
+            from crfqn.cli.app import app
+        except ModuleNotFoundError as error:
+            raise SystemExit(report(error)) from None
 
         app(prog_name="crfqn")
     except KeyboardInterrupt as interrupt:  # before or after a command; within one the command answers

@@ -25,6 +25,9 @@ from crfqn.time_limit import end_computations
 KEY = re.compile(
     r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?'
 )
+FEW_PACKAGES = (
+    "(for `crfqn.Tagger` numpy, safetensors and lazy-loader are enough, for `crfqn predict` these and typer)"
+)
 OPTION_OF = {row.key: name for name, row in DATA_OPTIONS.items()} | {"name": "solver"}  # by keys
 
 
@@ -152,7 +155,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
         except BrokenPipeError:
             code = ExitCode.OK
         except CrfqnError as error:  # before OSError, as a missing model file is both
-            code = _report(error)
+            code = report(error)
         except OSError as error:
             say(f"crfqn: cannot write: {error.strerror or error}")
             code = ExitCode.WRONG_INPUT
@@ -161,7 +164,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
             say("Interrupted; nothing was saved.")
             code = code_of(interrupt)
         except Exception as error:
-            code = _report(error)
+            code = report(error)
         raise SystemExit(int(code))
 
     return run
@@ -189,7 +192,7 @@ def shown_warnings() -> Iterator[None]:
         say(f"Warning: {n_unknown:,} items have no feature that the model knows")
 
 
-def _report(error: Exception) -> ExitCode:
+def report(error: Exception) -> ExitCode:
     if os.environ.get("CRFQN_DEBUG", "0") not in ("", "0"):
         import traceback
 
@@ -197,6 +200,9 @@ def _report(error: Exception) -> ExitCode:
     if isinstance(error, CrfqnError):
         say(f"crfqn: {by_options(str(error))}")
         return ExitCode.NO_DATA if isinstance(error, DataUnavailableError) else ExitCode.WRONG_INPUT
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.split(".")[0] != "crfqn":
+        say(f"crfqn: the module {error.name!r} is not installed: pip install crfqn {FEW_PACKAGES}")
+        return ExitCode.WRONG_INPUT
     say(f"crfqn: unexpected error: {type(error).__name__}: {error}")
     say("Please report it with the traceback, which CRFQN_DEBUG=1 in the environment shows.")
     return ExitCode.UNEXPECTED

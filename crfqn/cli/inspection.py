@@ -105,7 +105,7 @@ def inspect(path: Path, top: int, label: str | None, *, is_card: bool, as_json: 
 def _opened(file: ModelFile) -> Any:
     """Return the Model of a file; the estimator for other kinds, files of other versions and damaged files, as only the
     estimator says what is wrong with these."""
-    solver = str(file.metadata.get("settings", {}).get("solver"))
+    solver = str(file.table("settings").get("solver"))
     is_named = solver.replace("-", "").isalpha()
     is_current = file.metadata.get("crfqn_version") == crfqn.__version__
     if file.kind in MODELS and is_named and "strengths" in file.metadata and is_current:

@@ -19,7 +19,9 @@ from crfqn.data.model_file import ModelFile, ModelSource, read_model, write_mode
 from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.model.content import CHAIN, ModelContent, narrow_weights
 from crfqn.model.featurizers import read_featurizer
+from crfqn.model.opening import MODELS
 from crfqn.model.results import SUMMARY, TRACE, held_out_content, read_result
+from crfqn.model.stored_training import check_training
 
 # The class of each kind of model, a name of `crfqn`, which imports it when it is asked for.
 KINDS = {
@@ -130,6 +132,8 @@ def restore(file: ModelFile) -> Any:
         known = ", ".join(repr(kind) for kind in sorted(KINDS))
         raise ModelFileError(f"{path}: expected a model of kind {known}; it is a {file.kind!r}")
     try:
+        if file.kind in MODELS:
+            check_training(file)
         model = getattr(crfqn, KINDS[file.kind])._from_settings(file.table("settings"))
         try:
             model._check_parameters()

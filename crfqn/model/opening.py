@@ -9,6 +9,7 @@ from crfqn.data.model_file import ModelFile, ModelSource, at_hand, read_model, s
 from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.model.content import CHAIN, CLASSIFIER, FLAT, TAXONOMY
 from crfqn.model.crfsuite_model import MAGIC, read_crfsuite
+from crfqn.model.stored_training import check_training
 
 # Classes of the kinds, imported when a file of theirs is opened.
 MODELS = {CHAIN: "crfqn.model.sequences.SequenceModel"} | dict.fromkeys(
@@ -35,6 +36,7 @@ def model_of(file: ModelFile) -> Any:
             f"{file.path}: expected a model of kind {known}; it is a {file.kind!r}, which crfqn.load opens if known"
         )
     try:
+        check_training(file)
         return load_class(MODELS[file.kind]).of_file(file)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError) as error:
         if isinstance(error, ModelFileError):

@@ -3,20 +3,23 @@
 import bz2
 import gzip
 import os
+import random
 import tracemalloc
 
 import numpy as np
 import pytest
 from command_line import run_here
+from model_mutations import write_mutation
 from scipy.sparse import csr_array
 
 import crfqn
-from crfqn import ChainCRF, Model, MulticlassCRF, Tagger
+from crfqn import ChainCRF, Model, MulticlassClassifier, MulticlassCRF, Tagger, TaxonomyCRF, Templates
+from crfqn.cli import inspection
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import DataError, ModelFileError
 from crfqn.interchange import formats
 from crfqn.model.content import LARGEST_WEIGHT
-from crfqn.model.opening import open_model
+from crfqn.model.opening import open_model, read_any
 from crfqn.service.labelling import LabelService
 from crfqn.taxonomy.reading import open_taxonomy
 
@@ -114,3 +117,65 @@ def test_devices_are_no_models(tmp_path, monkeypatch):
         run = run_here(monkeypatch, tmp_path, *command, input="a\n")
         assert run.returncode == 2
         assert "Traceback" not in run.stderr
+
+
+def trained_models(folder):
+    """Write a model of each kind that labels without its estimator; return their files."""
+    words = [["Ann", "sees", "Bob"], ["a", "b"]] * 5
+    windows = Templates(windows="w[-1] w[0]", columns=("w",))
+    X, y = (
+        windows.fit_transform([[[word] for word in item] for item in words]),
+        [["B-P", "O", "B-P"], ["O", "O"]] * 5,
+    )
+    models = {
+        "chain": ChainCRF(l1=0.1, scheme="IOB2", constraints="seen", n_threads=1).fit(X, y),
+        "flat": MulticlassCRF(l1=0.1, n_threads=1).fit(ROWS, CODES),
+        "hinge": MulticlassClassifier(loss="hinge", penalty="l2", n_threads=1).fit(ROWS, CODES),
+        "tree": TaxonomyCRF(l1=0.1, n_threads=1).fit(ROWS, np.array(["a/x", "a/y", "b"])[CODES]),
+    }
+    for name, model in models.items():
+        model.save(folder / f"{name}.crfqn")
+    return [folder / f"{name}.crfqn" for name in models]
+
+
+def damaged(content, rng):
+    """Bytes of a model file with a byte changed, a number of its header, or its size."""
+    kind, n_header = rng.randrange(4), int.from_bytes(content[:8], "little")
+    if kind == 0:
+        return content[: rng.randrange(len(content))]
+    place = rng.randrange(8, 8 + n_header) if kind == 1 else rng.randrange(len(content))
+    if kind == 3:
+        return content[:place] + bytes(rng.randrange(1, 100)) + content[place:]
+    new = rng.choice(b"0123456789") if kind == 1 else rng.randrange(256)
+    return content[:place] + bytes([new]) + content[place + 1 :]
+
+
+def test_all_that_open_a_model_file_agree_on_it(tmp_path):
+    """Contents with a right checksum that no training writes, and damaged bytes: all open it, or all refuse it with the
+    documented error, without having asked for memory. Settings that contradict each other matter to training alone."""
+    rng, path, n_open, n_contradictions = random.Random(0), tmp_path / "changed.crfqn", [0, 0], 0
+    files = trained_models(tmp_path)
+    readers = (*READERS, lambda path: inspection._opened(read_any(path)))
+    for k in range(480):
+        source = files[k % len(files)]
+        is_content = k % 3 > 0
+        if is_content:
+            write_mutation(path, read_model(source), rng)
+        else:
+            path.write_bytes(damaged(source.read_bytes(), rng))
+        refusals = {}
+        for reader in readers:
+            try:
+                reader(path)
+            except ModelFileError as error:
+                refusals[reader] = str(error)
+        if [*refusals] == [crfqn.load]:
+            assert " settings: " in refusals[crfqn.load], (source.name, k, refusals)
+            n_contradictions += 1
+            continue
+        assert len(refusals) in (0, len(readers)), (source.name, k, refusals)
+        assert not any("MemoryError" in message for message in refusals.values()), refusals
+        n_open[is_content] += not refusals
+    assert n_contradictions < 15
+    assert n_open[0] < 15  # a byte that was changed to what it is
+    assert 30 < n_open[1] < 200

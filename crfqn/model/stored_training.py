@@ -1,0 +1,56 @@
+"""What a model file holds of its training, checked in the same way by all that open it: settings, strengths, result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from crfqn.choices import STRUCTURED
+from crfqn.data.model_file import ModelFile
+from crfqn.data.schemes import find_scheme
+from crfqn.errors import InputError, ModelFileError
+from crfqn.messages import describe
+from crfqn.model.content import CLASSIFIER, FLAT
+from crfqn.model.trained import Trained
+from crfqn.parameters import PARAMETERS, Parameter, check_nonnegative
+from crfqn.taxonomy.labels import check_separator
+
+# What the estimators of a kind take otherwise than the table says.
+OF_STRUCTURES = {"loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,))}
+OF_FLAT = {
+    **{name: replace(PARAMETERS[name], is_optional=True) for name in ("l1", "group_l1")},
+    "l2": replace(PARAMETERS["l2"], words=(), is_optional=True),
+}
+
+
+def check_training(file: ModelFile) -> None:
+    """Raise ModelFileError for settings that are none, and where the result of the training, its strengths, the recipe
+    or the user's values are not what a model file holds; InputError for a strength that is none."""
+    settings = file.table("settings")
+    try:
+        _check_settings(settings, OF_FLAT if file.kind in (FLAT, CLASSIFIER) else OF_STRUCTURES)
+    except InputError as error:
+        raise ModelFileError(f"{file.path}: settings: {error}") from None
+    Trained.of_file(file, settings, {})
+
+
+def _check_settings(settings: Mapping[str, Any], others: Mapping[str, Parameter]) -> None:
+    """Raise InputError for a setting that is not what its row says."""
+    if not isinstance(settings.get("solver"), str):
+        raise InputError(f"solver: expected a name, got {describe(settings.get('solver'))}")
+    rows = {**PARAMETERS, **others}
+    for name, value in settings.items():
+        if name == "class_weight" and isinstance(value, list):  # JSON's keys are strings, labels any
+            value = dict(value)
+        if name in rows:
+            rows[name].check(name, value)
+    factors = settings.get("penalty_factors")
+    for factor in factors.values() if isinstance(factors, dict) else factors or ():
+        check_nonnegative("penalty_factors", factor)
+    if settings.get("scheme") is not None:
+        find_scheme(settings["scheme"])
+    if "separator" in settings:
+        check_separator(settings["separator"])
+    if not isinstance(constraints := settings.get("constraints"), dict) and constraints not in (None, "seen"):
+        raise InputError(f"constraints: expected a table, 'seen' or None, got {describe(constraints)}")
