@@ -1,7 +1,9 @@
 """Messages: values as they show them, short, with their type, without control characters; and where they go."""
 
+import difflib
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +25,13 @@ def shorten(value: Any) -> str:
     is_long = isinstance(value, int) and abs(value) >= 10**40
     text = "an integer of 40 digits or more" if is_long else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def hint(name: object, known: Iterable[object]) -> str:
+    """Return "; did you mean NAME?" with the known name that is most like a text, or nothing where none is like it."""
+    names = {each.lower(): each for each in map(str, known)}
+    close = difflib.get_close_matches(str(name).lower(), names, n=1)
+    return f"; did you mean {names[close[0]]}?" if close else ""
 
 
 def printable(text: Any) -> str:

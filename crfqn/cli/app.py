@@ -130,7 +130,7 @@ def path(
     output: Annotated[Path | None, typer.Option("--output", "-o",
         help="Save the best model here; default: none is saved.")] = None,
     data: Annotated[dict[str, Any], shared.DataOptions], options: shared.PathOptions,
-    overrides: Annotated[dict[str, Any], shared.PathOverrides], is_quiet: shared.QuietOption = False,
+    overrides: Annotated[dict[str, Any], shared.PathOverrides], is_quiet: shared.QuietResultOption = False,
 ) -> int:
     """Train a recipe for many strengths of the L1 penalty and score each, at little more than the cost of one training.
 
@@ -147,7 +147,7 @@ def cv(
     folds: Annotated[int, typer.Option("--folds", "-k", min=2,
         help=f"The number of folds. The training items are {shared.FOLDS}.")] = 5,
     data: Annotated[dict[str, Any], shared.DataOptions], overrides: Annotated[dict[str, Any], shared.TrainOverrides],
-    as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
+    as_json: shared.JsonOption = False, is_quiet: shared.QuietResultOption = False,
 ) -> int:
     """Score a recipe by cross-validation: a score for each fold, by a model of the others, with mean and deviation."""
     from crfqn.cli.tuning import cross_validate
@@ -182,6 +182,7 @@ def evaluate(
         "or the files of your own recipe, if the recipe is still in its place and names the same files: "
         "a model file alone does not decide which files are opened.")] = None,
     format: shared.FormatOption = None, dense: shared.DenseOption = None, encoding: shared.EncodingOption = None,
+    label: shared.LabelOption = None,
     threshold: shared.ThresholdOption = None, as_json: shared.JsonOption = False,
 ) -> None:
     """Score a model on labelled items: accuracy, log-likelihood, and precision, recall and F1 of each label.
@@ -191,7 +192,8 @@ def evaluate(
     """
     from crfqn.cli.evaluation import evaluate
 
-    evaluate(model, input, format=format, encoding=encoding, dense=dense, threshold=threshold, as_json=as_json)
+    evaluate(model, input, format=format, encoding=encoding, dense=dense, label=label, threshold=threshold,
+        as_json=as_json)
 
 
 @subcommand()
@@ -201,6 +203,7 @@ def calibrate(
         "input, in the format of `crfqn predict`.")], *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
     format: shared.FormatOption = None, dense: shared.DenseOption = None, encoding: shared.EncodingOption = None,
+    label: shared.LabelOption = None,
     as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> None:
     """Calibrate a model's probabilities: divide its scores by the temperature under which held-out labels are most
@@ -210,7 +213,8 @@ def calibrate(
     """
     from crfqn.cli.evaluation import calibrate
 
-    calibrate(model, input, output, format=format, encoding=encoding, dense=dense, as_json=as_json, is_quiet=is_quiet)
+    calibrate(model, input, output, format=format, encoding=encoding, dense=dense, label=label, as_json=as_json,
+        is_quiet=is_quiet)
 
 
 @subcommand()
@@ -378,7 +382,9 @@ def data_list(as_json: shared.JsonOption = False) -> None:
 
 
 @subcommand("get", data_app)
-def data_get(name: DatasetArgument, as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False) -> None:
+def data_get(
+    name: DatasetArgument, as_json: shared.JsonOption = False, is_quiet: shared.QuietResultOption = False
+) -> None:
     """Download a dataset into the cache and check it; print where its files are."""
     from crfqn.cli.files import fetch
 

@@ -51,6 +51,7 @@ def compile_all(names: Sequence[str], folder: Path | None, *, as_json: bool, is_
         rows.append({"name": name, "n_compiled": n_compiled, "seconds": process_time() - begin})
     if as_json:
         print(to_json(rows))
+    if as_json or is_quiet:
         return
     width, seconds = max(len(row["name"]) for row in rows), sum(row["seconds"] for row in rows)
     for row in rows:

@@ -36,6 +36,7 @@ def evaluate(
     format: str | None = None,
     encoding: str | None = None,
     dense: Path | None = None,
+    label: str | None = None,
     threshold: float | None = None,
     as_json: bool,
 ) -> None:
@@ -46,7 +47,7 @@ def evaluate(
     model = labeller.model
     check_threshold(threshold, model, path)
     name = shown_name(source or path)
-    input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True)
+    input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True, label=label)
     input = input_with_dense(input, model, path, dense)
     known = KnownItems(model, path, name, input.format)
     likelihoods: list[float] | None = [] if gives_probabilities(model) else None  # of probabilities
@@ -59,7 +60,7 @@ def evaluate(
         for part, _, result in input.parts(labelled):
             if result is not None:
                 observed, predicted = result
-                check_labelled(observed, name, is_first=part is None or part.first == 1)
+                check_labelled(observed, name, part is None or part.first == 1, input)
                 if likelihoods is not None:
                     likelihoods.append(log_likelihood(labeller.model, observed.X, observed.y))
                 yield observed.y, predicted
@@ -84,6 +85,7 @@ def calibrate(
     format: str | None,
     encoding: str | None,
     dense: Path | None,
+    label: str | None,
     as_json: bool,
     is_quiet: bool,
 ) -> None:
@@ -93,10 +95,10 @@ def calibrate(
     model = restored(file)
     if not gives_probabilities(model):
         raise InputError(f"{path}: a temperature calibrates probabilities, and this model has none")
-    input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True)
+    input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True, label=label)
     observed = input_with_dense(input, model, path, dense).observe(source)
     name = shown_name(source)
-    check_labelled(observed, name)
+    check_labelled(observed, name, input=input)
     known = KnownItems(model, path, name, input.format)
     with known.counted(observed):
         model.predict(observed.X)

@@ -15,7 +15,7 @@ from crfqn.data.files import shown_name
 from crfqn.data.labels import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import CrfqnError, InputError
-from crfqn.messages import printable
+from crfqn.messages import printable, shorten
 from crfqn.model.model import Model
 from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.sequences import SequenceModel
@@ -25,8 +25,34 @@ from crfqn.recipes.sequences import pixel_map
 from crfqn.report.facts import feature_text, fitted_model, n_features, taxonomy_of
 from crfqn.result import Status
 
-# Of the estimator's parameters, those that shape a model.
+# Of the estimator's parameters, those that are always shown, and those that are no settings of a model; others are
+# shown where they are not the default. The estimators have these; importing them would take a second.
 SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
+OF_THE_RUN = ("n_threads", "verbose", "warm_start", "cache_size", "client", "wait")
+DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("all_possible_states", "all_possible_transitions", "fit_intercept"), True),
+    **{"C": 1.0, "kernel": "rbf", "degree": 3, "gamma": "scale", "group_norm": "l2", "dense_l2": 1.0},
+    **{
+        "constrain": "both",
+        "on_violation": "error",
+        "labels": "leaves",
+        "separator": "/",
+        "threshold": "item",
+    },
+    **{"min_count": 1, "patience": 10, "n_iter_no_change": 5, "validation_fraction": 0.1, "n_rounds": 1},
+    **{
+        "batch_size": 512,
+        "inner_iter": 50,
+        "link": "auto",
+        "update": "linear",
+        "basis": [1, 2, 3],
+        "generator": "fourier",
+    },
+}  # of others None, 0 or False
+DEFAULTS_OF: dict[str, dict[str, Any]] = {
+    "taxonomy-crf": {"fit_intercept": False},
+    "calibrated-least-squares": {"early_stopping": "auto"},
+}
 MOST_CARD_LABELS = 200  # in a card
 # What an item is, by the kind of features, where it is no sequence or row of numbers.
 ITEMS_OF = {"text": "a list of texts", "table": "a data frame, or dicts of cells by column"}
@@ -119,9 +145,14 @@ def _opened(file: ModelFile) -> Any:
 
 def _facts(model: Any, weights: Model, path: Path, recipe: Recipe | None) -> dict[str, Any]:
     result = getattr(model, "result_", None)
-    parameters = model.get_params(deep=False) | model._fitted_strengths
-    names = (*SETTINGS, "group_l1", "group_norm") if parameters["group_l1"] else SETTINGS
-    settings = {name: parameters[name] for name in names if name in parameters}
+    parameters: dict[str, Any] = getattr(model, "_settings", model.get_params)()
+    parameters = {**parameters, **model._fitted_strengths}
+    settings = {name: parameters[name] for name in SETTINGS if name in parameters}
+    defaults = DEFAULTS | DEFAULTS_OF.get(weights.kind, {})
+    for name, value in parameters.items():
+        is_default = value == defaults.get(name) or not (value or defaults.get(name))
+        if name not in (*SETTINGS, *OF_THE_RUN) and not is_default:
+            settings[name] = value
     status = getattr(result, "status", None)
     message = getattr(result, "message", None)
     if status is Status.IMPORTED:  # what trained it had other settings, and left no figures
@@ -184,7 +215,7 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         "dense": "n_dense" in facts
         and f"{facts['n_dense']:,} columns beside them, with {facts['n_dense_nonzero']:,} weights more",
         "non-zeros": f"{facts['n_nonzero']:,}{of_others}",
-        "settings": ", ".join(f"{name} = {value}" for name, value in facts["settings"].items()),
+        "settings": ", ".join(f"{name} = {_setting(value)}" for name, value in facts["settings"].items()),
         "calibrated": "temperature" in facts
         and f"temperature {facts['temperature']:.4g}, by which scores are divided",
         "status": facts["status"],
@@ -194,6 +225,11 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         and f"{facts['n_proved_zeros']:,} of the zeros are zero at the optimum",
     }
     return [f"{name:<10} {printable(text)}" for name, text in rows.items() if text]
+
+
+def _setting(value: Any) -> Any:
+    """Return a setting as text shows it: words and numbers as they are, others cut, as factors of many features."""
+    return value if isinstance(value, (str, int, float)) else shorten(value)
 
 
 def _card(model: Any, file: ModelFile, facts: dict[str, Any], recipe: Recipe | None) -> str:
@@ -215,7 +251,7 @@ def _card(model: Any, file: ModelFile, facts: dict[str, Any], recipe: Recipe | N
     n_others = len(facts["labels"]) - len(labels)
     labels += [f"- {n_others:,} more"] if n_others else []
     sizes = [f"- {name}: {rows[name]}" for name in ("features", "dense", "non-zeros") if name in rows]
-    training = [f"- {_code(name)}: {_code(value)}" for name, value in facts["settings"].items()]
+    training = [f"- {_code(name)}: {_code(_setting(value))}" for name, value in facts["settings"].items()]
     training += [
         f"- {name}: {_text(rows[name])}"
         for name in ("status", "objective", "gap", "calibrated")
@@ -317,6 +353,6 @@ def report(
     )
     if as_json:
         print(to_json({"path": str(output), "bytes": output.stat().st_size, "n_items": n_items}))
-    else:
+    elif not is_quiet:
         about = "" if n_items is None else f", with scores of {n_items:,} items"
         print(printable(f"{output} ({output.stat().st_size:,} bytes{about})"))

@@ -2,7 +2,7 @@
 
 import codecs
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +30,9 @@ from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, first_lines, read, sniff, sniff_titled, word_rows
+from crfqn.readers.tables import DELIMITERS, parquet_titles, titles
 from crfqn.recipes import Observed, load_recipe, observe, sources
+from crfqn.recipes.finding import column_named
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import holds_letters, pixel_map
 
@@ -173,12 +175,14 @@ def open_input(
     encoding: str | None = None,
     keeps_blank: bool = False,
     is_labeled: bool = False,
+    label: str | None = None,
 ) -> Input:
     """Return how to read a file, standard input (-) or, for None, the test part of the model's own data.
 
     `format` is by default inferred from the file's name or first lines, `encoding` that of the training files (UTF-8
     for JSON and CoNLL-U). `keeps_blank`: a blank line among texts is a document without words. `is_labeled`: labels
-    are needed; where the model does not know the number of columns, the last one is taken for them, with a message."""
+    are needed; where the model does not know the number of columns, the last one is taken for them, with a message.
+    `label` is the column of the labels, by default that of the training files."""
     recipe = recipe_of(model, path)
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():
@@ -186,7 +190,7 @@ def open_input(
         if Path(source).is_dir():
             raise InputError(f"{source}: a folder; expected a file")
     if recipe is not None:
-        return _input_of_recipe(model, path, recipe, source, format, encoding, keeps_blank)
+        return _input_of_recipe(model, path, recipe, source, format, encoding, keeps_blank, label)
     encoding = encoding or "utf-8"
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
@@ -198,6 +202,9 @@ def open_input(
         name, options = _columns_form(model, source, format, encoding, is_labeled)
     else:
         name, options = _features_form(path, source, format, encoding), {}
+    if label is not None:
+        _check_takes_label(label, name, find_format(name).options())
+        options["label"] = label
 
     def observe_labeled(origin: Any) -> Observed:
         labeled: Any = read(origin, name, encoding=encoding, **options)
@@ -259,6 +266,7 @@ def _input_of_recipe(
     format: str | None,
     encoding: str | None,
     keeps_blank: bool,
+    label: str | None,
 ) -> Input:
     """Return how a file is read for a model of a recipe, or the test part of the recipe's data; see `open_input`."""
     if source is None:
@@ -279,6 +287,8 @@ def _input_of_recipe(
         is_whole = source is None or holds_letters(source)
         return Input(source, "crfsuite", partial(observe, recipe), None if is_whole else _cut("crfsuite"))
     data, options = recipe.data, {}
+    if source is None and label is not None:
+        raise InputError(f"--label {label}: expected beside a file")
     if source is not None:
         lines, labels = first_lines(source, encoding or data.encoding), {*map(label_text, model.classes_)}
         name = find_format(format or sources.format_of_new(recipe, source, lines, columns, labels)).name
@@ -290,6 +300,10 @@ def _input_of_recipe(
         tokens = tokenizer_of(model) if model.LABELS_SEQUENCES else data.tokens
         encoding = encoding or data.encoding
         data = replace(data, format=name, encoding=encoding, separator=separator, tokens=tokens)
+        if label is not None:
+            _check_takes_label(label, name, sources.options_taken(recipe, name))
+            names = _titles_of(source, name, encoding)
+            data = replace(data, label=column_named("label", label, names) if names else label)
         recipe = replace(recipe, data=data)
         options = sources.reading_options(recipe, name, columns, is_new=True)
     if data.format == "raw":
@@ -298,6 +312,14 @@ def _input_of_recipe(
         say_share(data.tokens)
     observed = partial(observe, recipe, features=features, keeps_blank=keeps_blank, columns=columns)
     return Input(source, data.format, observed, _cut(data.format, **options), encoding or data.encoding)
+
+
+def _check_takes_label(label: str, format: str, taken: Collection[str]) -> None:
+    if "label" not in taken:
+        with_labels = ", ".join(name for name, row in FORMATS.items() if "label" in row.options())
+        raise InputError(
+            f"--label {label}: the place of the labels is fixed in the format {format}; expected one of {with_labels}"
+        )
 
 
 def check_own_files(recipe: Recipe, path: Path) -> None:
@@ -383,12 +405,16 @@ class KnownItems:
         raise InputError(f"{self._name}: no item has a feature that the model knows{knows}{first}{how}")
 
 
-def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None:
-    """Raise InputError unless all items of a file, or of a part of it, have labels. Readers refuse sequences with
-    gaps."""
+def check_labelled(observed: Observed, name: str, is_first: bool = True, input: Input | None = None) -> None:
+    """Raise InputError unless all items of a file, or of a part of it, have labels; of a table with the names of its
+    columns. Readers refuse sequences with gaps."""
     labels = observed.y
     if labels is None and is_first:
-        raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
+        columns = [] if input is None else _titles_of(input.source, input.format, input.encoding)
+        has = f", its columns are {', '.join(columns):.300}; --label names the one of the labels" * bool(
+            columns
+        )
+        raise InputError(f"{name}: has no labels to compare with{has}; `crfqn predict` labels it")
     item = 0 if labels is None else None
     if isinstance(observed.data, Documents) and labels is not None:
         item = next((i for i, label in enumerate(labels) if label in ("", [])), None)
@@ -396,6 +422,15 @@ def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None
         places = None if observed.data is None else observed.data.places
         place = f"{name}, item {item}" if places is None else places.where(item)
         raise InputError(f"{place}: no label to compare with")
+
+
+def _titles_of(source: str | None, format: str | None, encoding: str) -> list[str]:
+    """Return the names of a table's columns, of files that can be read again."""
+    if source in (None, STANDARD_INPUT) or format not in sources.TABLES:
+        return []
+    if format == "parquet":
+        return parquet_titles(str(source))
+    return titles(first_lines(str(source), encoding), DELIMITERS[format])
 
 
 def with_dense(path: Path, X: Any, is_of_sequences: bool) -> Features:

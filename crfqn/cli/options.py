@@ -69,7 +69,11 @@ MORE = {  # what the help says of a parameter besides what the table does
 FOLDS = "shuffled by a fixed seed; folds of items with one label each have equal shares of the labels"
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and messages, errors only.")]
+QUIET = "No progress and messages, {} only."
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help=QUIET.format("warnings and errors"))]
+QuietResultOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help=QUIET.format("the result, warnings and errors"))
+]
 FormatOption = Annotated[str | None, typer.Option("--format", help=FORMAT)]
 
 DENSE = (
@@ -77,6 +81,13 @@ DENSE = (
     "position of sequences."
 )
 DenseOption = Annotated[Path | None, typer.Option("--dense", help=DENSE)]
+LabelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        help="The column with the labels, as in `crfqn train`; default: that of the training files.",
+    ),
+]
 EncodingOption = Annotated[
     str | None,
     typer.Option(

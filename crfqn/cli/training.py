@@ -16,7 +16,7 @@ from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of,
 from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import command_files, say, to_json
 from crfqn.data.hybrid import sparse_of
-from crfqn.data.items import Handover
+from crfqn.data.items import Handover, check_weighted_labels
 from crfqn.data.labels import labels_like
 from crfqn.data.model_file import check_model_name
 from crfqn.data.tokenizers import UNICODE
@@ -73,11 +73,11 @@ def train(
     recipe = chosen_recipe(name_or_path, data)
     output = noted_files(recipe, output, settings["checkpoint"])
     with Interrupts() as interrupts, cluster_of(cluster) as client:
-        prepared = read_data(recipe) if client is None else prepare_shards(recipe)
-        if dense is not None:
-            prepared.X_train = with_dense(dense, prepared.X_train, recipe.structure.kind == "chain")
         of_cluster = {"client": client, "wait": cluster.wait}
         settings = {**settings, "scoring": dev["metric"], "patience": dev["patience"], **of_cluster}
+        prepared = read_data(recipe, settings) if client is None else prepare_shards(recipe)
+        if dense is not None:
+            prepared.X_train = with_dense(dense, prepared.X_train, recipe.structure.kind == "chain")
         fit_options = {
             "validation": dev_items(recipe, prepared, dev["dev"]),
             "start": None if dev["start"] is None else model_to_start_from(dev["start"], prepared),
@@ -146,9 +146,17 @@ def noted_files(recipe: Recipe, output: Path | None, checkpoint: str | None = No
     return output or recipe.output_path
 
 
-def read_data(recipe: Recipe) -> Prepared:
-    """Return the data of a recipe. Warn of a file that is a single long item, which is seldom what is meant."""
+def read_data(recipe: Recipe, settings: Mapping[str, Any]) -> Prepared:
+    """Return the data of a recipe, which are read after its settings and those that override them have been checked;
+    weights of labels are checked by the labels. Warn of a file that is a single long item, which is seldom what is
+    meant."""
+    model: Any = build_estimator(recipe, **settings)
+    model._check_parameters()
     prepared = prepare(recipe)
+    if isinstance(getattr(model, "class_weight", None), Mapping):
+        has_lists = model.LABELS_SEQUENCES or model.RANKS_LABELS
+        all_labels = {*(chain.from_iterable(prepared.y_train) if has_lists else prepared.y_train)}
+        check_weighted_labels(model.class_weight, sorted(all_labels, key=str))
     for part, labels in (("train", prepared.y_train), ("test", prepared.y_test)):
         _warn_of_one_item(recipe, recipe.data.names(part), labels)
     return prepared
@@ -232,7 +240,7 @@ def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool, is_
             say("The first run on a machine compiles for some seconds before the first line appears.")
         how: dict[str, Any] = {"as_json": as_json, "is_quiet": is_quiet}
         code = _fit_and_save(recipe, prepared, output, {"n_threads": n_threads}, interrupts, {}, **how)
-    if as_json:
+    if as_json or is_quiet:
         return code
     steps = {
         f"crfqn inspect {output}": "what the model has learned",
@@ -294,8 +302,9 @@ def _fit_and_save(
         with interrupts.during("saving"):  # again, as scores that cannot be computed must not lose the model
             model.training_ = model.training_ | {"test_scores": scores.headline()}
             save_model(model, output, dtype)
-    summary = _json_summary if as_json else _summary
-    print(summary(model, output, scores, is_interrupted), flush=True)
+    if as_json or not is_quiet:
+        summary = _json_summary if as_json else _summary
+        print(summary(model, output, scores, is_interrupted), flush=True)
     return code
 
 

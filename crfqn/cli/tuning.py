@@ -55,7 +55,7 @@ def path(
     if output is not None:
         check_model_name(output)
     with Interrupts() as interrupts:
-        prepared = read_data(recipe)
+        prepared = read_data(recipe, settings)
         if options.cv is not None:
             _check_folds("--cv", options.cv, prepared)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
@@ -216,7 +216,7 @@ def cross_validate(
 
     recipe = chosen_recipe(name_or_path, data)
     with Interrupts() as interrupts:
-        prepared = read_data(recipe)
+        prepared = read_data(recipe, settings)
         _check_folds("--folds", n_folds, prepared)
         model: Any = build_estimator(
             recipe, taxonomy=prepared.given_taxonomy, callback=interrupts.stops, **settings

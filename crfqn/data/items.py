@@ -6,8 +6,8 @@ Shapes: I items, N positions, K classes; `offsets` (I + 1,) cut the positions in
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice, pairwise
 from numbers import Real
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.errors import InputError
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, hint, shorten
 
 LARGEST_ID = 2**31 - 2  # of a column, counted from 0: the number of columns fits 32 bits
 LARGEST_VALUE = 1e12  # of its size; sums of squares neither overflow nor lose all digits
@@ -315,16 +315,24 @@ def set_weights(
     return check_any(sample_weights * mean)
 
 
+def check_weighted_labels(class_weight: object, labels: Collection[Any]) -> None:
+    """Raise InputError where `class_weight` has a label that no item has, unless it has all labels and more."""
+    if not isinstance(class_weight, Mapping):
+        return
+    others = [label for label in class_weight if label not in labels]
+    if others and any(label not in class_weight for label in labels):
+        shown = [*islice(labels, MOST_SHOWN)]
+        raise InputError(
+            f"class_weight: no item has the label {shorten(others[0])}; the labels are "
+            f"{', '.join(map(shorten, shown))}{' ...' if len(labels) > MOST_SHOWN else ''}{hint(others[0], labels)}"
+        )
+
+
 def class_factors(class_weight: Mapping | str, classes: NDArray, totals: NDArray) -> NDArray[np.float64]:
     """Return the weight of each class, (K,); totals : (K,), the summed weights of the items of each class."""
     if isinstance(class_weight, Mapping):
         labels = classes.tolist()
-        others = [label for label in class_weight if label not in labels]
-        if others and any(label not in class_weight for label in labels):  # complete ones may have more
-            raise InputError(
-                f"class_weight: no item has the label {shorten(others[0])}; the labels are "
-                f"{', '.join(map(shorten, labels[:MOST_SHOWN]))}{' ...' if len(labels) > MOST_SHOWN else ''}"
-            )
+        check_weighted_labels(class_weight, labels)
         factors = np.array([class_weight.get(label, 1.0) for label in labels], np.float64)
         wrong = np.flatnonzero(~(np.isfinite(factors) & (factors >= 0)))
         if wrong.size:

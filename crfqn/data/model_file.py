@@ -127,8 +127,8 @@ def write_model(
     JSON (NaN and infinity are kept).
 
     InputError for arrays of other than numbers and booleans, metadata that is not JSON, one name used twice, or the
-    name of another format's file (`check_model_name`); ModelFileError where it cannot be written: nothing is left behind,
-    and an existing file is untouched.
+    name of another format's file (`check_model_name`); ModelFileError where it cannot be written: nothing is left
+    behind, and an existing file is untouched.
     """
     from safetensors.numpy import save
 

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from crfqn.errors import InputError
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, hint, shorten
 
 OUTSIDE, BEGIN, INSIDE, END, SINGLE = "O", "B", "I", "E", "S"  # roles, whatever the letters of a scheme
 
@@ -142,7 +142,9 @@ def find_scheme(name: str | Scheme) -> Scheme:
     known_scheme = SCHEMES.get(ALIASES.get(key, key))
     if known_scheme is None:
         known = ", ".join([*SCHEMES, *ALIASES])
-        raise InputError(f"scheme: expected one of {known}, got {describe(name)}")
+        raise InputError(
+            f"scheme: expected one of {known}, got {describe(name)}{hint(key, (*SCHEMES, *ALIASES))}"
+        )
     return known_scheme
 
 

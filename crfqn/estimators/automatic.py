@@ -34,6 +34,7 @@ from sklearn.utils import check_random_state
 from crfqn.arrays import NO_COORDS, Coords
 from crfqn.choices import PENALTIES, PenaltyRow, load_class
 from crfqn.errors import InputError
+from crfqn.messages import hint, shorten
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
 from crfqn.objectives.objective import has_state
 from crfqn.parameters import PARAMETERS
@@ -205,10 +206,17 @@ def named_solver(solver: Any, known: SolverTable, random_state: Any) -> Any:
     """Return the solver that one of the `known` names stands for, or a solver object; InputError for anything else."""
     if hasattr(solver, "steps"):
         return solver
-    if not isinstance(solver, str) or solver not in known:
-        raise InputError(f"solver: expected one of {sorted(known)} or a solver object, got {solver!r}")
+    check_solver(solver, known)
     row = known[solver]
     return seeded((load_class(row) if isinstance(row, str) else row)(), random_state)
+
+
+def check_solver(solver: Any, known: SolverTable) -> None:
+    """Raise InputError for what is neither one of the `known` names nor a solver object."""
+    if not hasattr(solver, "steps") and (not isinstance(solver, str) or solver not in known):
+        raise InputError(
+            f"solver: expected one of {sorted(known)} or a solver object, got {shorten(solver)}{hint(solver, known)}"
+        )
 
 
 def learns_from_mistakes(solver: Any) -> bool:

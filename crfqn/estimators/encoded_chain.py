@@ -18,7 +18,7 @@ from crfqn.errors import warn_caller
 from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.settings import ChainSettings
 from crfqn.estimators.transitions import Transitions
-from crfqn.messages import shorten
+from crfqn.messages import hint, shorten
 from crfqn.model.sequences import single_run_rules
 from crfqn.model.space import SequenceSpace
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
@@ -123,7 +123,8 @@ def space_of(
     transitions: Transitions = settings._transitions
     _, unknown = single_run_rules(transitions.once or (), classes.tolist(), transitions.scheme)
     if unknown:
-        warn_caller(f"once: labels that the training data do not have are ignored: {shorten(unknown)}")
+        near = hint(unknown[0], classes.tolist())
+        warn_caller(f"once: labels that the training data do not have are ignored: {shorten(unknown)}{near}")
     bigrams = NO_COLUMNS if vocabulary is None else vocabulary.bigram_columns
     ends = transitions.scheme, tuple(transitions.once or ()), settings.loss, bigrams
     return SequenceSpace(classes, n_features, vocabulary, rules, n_dense, *ends)

@@ -23,6 +23,7 @@ from crfqn.estimators.automatic import (
     STRUCTURED_SOLVERS,
     SolverTable,
     Strengths,
+    check_solver,
     check_takes_factors,
     is_auto,
     make_penalty,
@@ -78,6 +79,7 @@ class Settings:
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
         check_parameters(self)
+        check_solver(self.solver, self.SOLVERS)
         _ = self._strengths  # which refuses those that its penalty does not have
         if self.penalty_factors is not None:
             check_takes_factors(self.solver, self.SOLVERS, self._trained_by)

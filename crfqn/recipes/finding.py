@@ -50,8 +50,13 @@ def find_recipe(name_or_path: str | Path) -> Path:
     names = list_recipes()
     if path.name in names and path.parts in ((path.name,), ("models", path.name)):
         return bundled("models") / path.name / FILE_NAME
-    here = f"the folder {path} has no {FILE_NAME}" if path.is_dir() else f"no recipe {str(name_or_path)!r}"
-    raise RecipeError(f"{here}; give a path to a recipe, or one of the ready-made models: {', '.join(names)}")
+    here = f"{name_or_path}: there is no such file, nor a ready-made model of this name"
+    if path.is_dir():
+        here = f"the folder {path} has no {FILE_NAME}"
+    raise RecipeError(
+        f"{here}; expected a file of data after --data, the path of a recipe, or one of the ready-made models: "
+        f"{', '.join(names)}"
+    )
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
@@ -204,9 +209,9 @@ def _infer_features(
         return f"texts, the column {keys['text']!r} of a table, labels in its column {keys['label']!r}"
     chosen = "" if "label" in keys else " (--label names another)"
     usual = next((name for name in names if name.lower() in OF_ROWS), names[-1] if names else "")
-    keys["label"] = _column("label", keys.get("label", usual), names)
+    keys["label"] = column_named("label", keys.get("label", usual), names)
     drop = [name.strip() for name in keys.get("drop", "").split(",") if name.strip()]
-    keys["drop"] = ",".join(_column("drop", name, names) for name in drop)
+    keys["drop"] = ",".join(column_named("drop", name, names) for name in drop)
     return f"rows of a table, its column {keys['label']!r} the label{chosen}"
 
 
@@ -216,8 +221,8 @@ def _choose_texts(
     """Set the keys text and label of [data] for a table of texts: the column that the user names, one with a usual
     name, or the only possible one. InputError, with the missing options, where several columns are possible."""
     usual = {name.lower(): name for name in reversed(names)}
-    text = _column("columns", text, names) if text else usual.get(*TEXTS, "")
-    label = _column("label", keys["label"], names) if "label" in keys else ""
+    text = column_named("columns", text, names) if text else usual.get(*TEXTS, "")
+    label = column_named("label", keys["label"], names) if "label" in keys else ""
     if not label:
         fitting = [usual[name] for name in OF_ROWS if name in usual] + names[::-1] * bool(text)
         label = next((name for name in fitting if name != text), "")
@@ -254,7 +259,7 @@ def _kind_of_templates(templates: str) -> str:
     return "windows"
 
 
-def _column(option: str, name: str, names: list[str]) -> str:
+def column_named(option: str, name: str, names: list[str]) -> str:
     """Return a column's name, given that or its number from 1, or from -1 backwards."""
     if name in names:
         return name

@@ -151,7 +151,7 @@ def test_rows_of_a_table_that_are_one_item(tmp_path, monkeypatch):
     assert run.stderr.startswith("Warning: train.csv: all its rows (4) are one item; ")
     assert run_here(monkeypatch, tmp_path, *train, "--sentence", "doc").stderr == ""
     (tmp_path / "train.conll").write_text("Ada B\nwrote O\n" * 500)
-    run = run_here(monkeypatch, tmp_path, "train", "--data", "train.conll", "--l1", 1, "--threads", 1, "-q")
+    run = run_here(monkeypatch, tmp_path, "train", "--data", "train.conll", "--l1", 1, "--threads", 1)
     assert run.stderr.startswith(
         "Warning: train.conll: all its lines (1,000) are one item; blank lines between "
     )

@@ -266,7 +266,7 @@ class TestRecipe:
         def run(*arguments, **options):
             return run_here(monkeypatch, tmp_path, *arguments, **options)
 
-        done = run("train", tmp_path, "--threads", 1, "-q")
+        done = run("train", tmp_path, "--threads", 1)
         assert done.returncode == 0, done.stderr
         assert "F1 of chunks 1.0000" in done.stdout
         done = run("predict", "mine.crfqn", input="the DT\ndeficit NN\n\nHe PRP\n")

@@ -27,6 +27,6 @@ def own(folder, recipe, lines, l1):
     }.items():
         (folder / name).write_text(content)
     with pytest.MonkeyPatch.context() as patch:
-        run = run_here(patch, folder, "train", ".", "--l1", l1, "--threads", 1, "-q")
+        run = run_here(patch, folder, "train", ".", "--l1", l1, "--threads", 1)
     assert run.returncode == 0, run.stderr
     return folder, run

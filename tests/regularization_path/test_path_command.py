@@ -87,7 +87,7 @@ class TestCommand:
 
     @pytest.mark.parametrize(("arguments", "message"), [
         (("digits", "--holdout", 1), "--holdout 1 leaves none of the 1500 training items"),
-        (("unknown",), "no recipe 'unknown'"),
+        (("unknown",), "unknown: there is no such file, nor a ready-made model"),
         (("digits", "--csv", "no/folder/p.csv"), "no/folder/p.csv"),
         (("digits", "--plot", "p.doc"), "expected a picture's file"),
     ])  # fmt: skip

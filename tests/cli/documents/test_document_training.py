@@ -38,9 +38,7 @@ class TestTrain:
         assert rows["accuracy"] == "1.0000 of 15 items (test part)"
 
     def test_limits_save_the_model(self, here, tmp_path):
-        run = here(
-            "train", "stdlib-flat", "--l1", 3, "--max-iter", 1, "--threads", 1, "--tol", 1e-9, "-q", code=4
-        )
+        run = here("train", "stdlib-flat", "--l1", 3, "--max-iter", 1, "--threads", 1, "--tol", 1e-9, code=4)
         assert "Not converged" in run.stderr
         assert (tmp_path / "stdlib-flat.crfqn").is_file()
 
@@ -95,7 +93,7 @@ class TestInferred:
 
 @pytest.mark.skipif("CRFQN_DATA" not in os.environ, reason="needs the data in CRFQN_DATA")
 def test_real_images(here, tmp_path):
-    run = here("train", "imageclef", "--l1", 100, "--threads", 2, "-q", code=0)
+    run = here("train", "imageclef", "--l1", 100, "--threads", 2, code=0)
     accuracy = float(re.search(r"accuracy +([\d.]+) of 1,006 items", run.stdout)[1])
     assert accuracy > 0.5
     (tmp_path / "new").write_text("0 " + " ".join(f"{pixel}:3" for pixel in range(1, 81)))
@@ -137,7 +135,7 @@ fit_intercept = true
     )
     def test_train_evaluate_inspect_predict(self, tmp_path, here, kind, labels, options):
         self.write(tmp_path, kind, labels)
-        here("train", ".", "-o", "m.crfqn", "-q", *options, code=0)
+        here("train", ".", "-o", "m.crfqn", *options, code=0)
         content = json.loads(here("evaluate", "m.crfqn", "--json").stdout)
         assert (content["accuracy"], content["log_likelihood"]) == (1.0, None)
         assert [row["label"] for row in content["labels"]] == ["a", "b", "c"]
