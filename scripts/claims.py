@@ -612,7 +612,8 @@ def judged(case: Case) -> Judged:
             best, bound = case.problem.optimum()
     else:
         found, best, bound = 0.0, 0.0, np.inf
-    ratio = max(found - best, 0.0) / (found * model.tol) if found > 0 else 0.0
+    is_above = found > 1e-12 * case.problem.value(np.zeros_like(case.problem.l2))  # and no rounding of 0
+    ratio = max(found - best, 0.0) / (found * model.tol) if is_above else 0.0
     if not case.is_convex and status not in NO_CLAIM:
         ratio = np.inf
     name = f"{case.name}{'' if case.is_solved_on else ', by its steps'}, tol {model.tol:g}, {model.result_!r}"

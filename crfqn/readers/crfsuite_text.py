@@ -33,6 +33,7 @@ def read_crfsuite_text(path: Readable) -> Labeled:
     labels: list[list[str]] = []
     lines: list[list[int]] = []
     weights: dict[int, float] = {}
+    known: dict[str, str] = {}  # of each text one copy: most attributes come again
     for block in item_lines(path):
         item: list[dict[str, float]] = []
         item_labels: list[str] = []
@@ -53,10 +54,14 @@ def read_crfsuite_text(path: Readable) -> Labeled:
             attributes: dict[str, float] = {}
             for column, field in enumerate(fields, start=2):
                 if field:  # none stands behind a tab at the end of the line
-                    name, value = _attribute(f"{where}, field {column}", field)
+                    name, value = field, 1.0
+                    if ":" in field or "\\" in field:
+                        name, value = _attribute(f"{where}, field {column}", field)
+                    name = known.setdefault(name, name)
                     attributes[name] = attributes.get(name, 0.0) + value
             item.append(attributes)
-            item_labels.append(ESCAPED.sub(r"\1", label))
+            label = ESCAPED.sub(r"\1", label)
+            item_labels.append(known.setdefault(label, label))
             numbers.append(number)
         if not item:
             raise DataError(
@@ -122,8 +127,6 @@ def _item_weight(where: str, label: str, has_positions: bool) -> float:
 
 
 def _attribute(where: str, field: str) -> tuple[str, float]:
-    if ":" not in field and "\\" not in field:
-        return field, 1.0
     match = ATTRIBUTE.fullmatch(field)
     assert match is not None  # the pattern accepts every text
     name, text = ESCAPED.sub(r"\1", match["name"]), match["value"]
