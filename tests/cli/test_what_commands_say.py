@@ -58,7 +58,9 @@ def test_warnings_have_no_lines_of_source_code(here, folder, options, words):
         run = here(command, "--data", "broken.conll", *options, "--threads", 1, "-q")
         lines = run.stderr.splitlines()
         assert run.returncode in (0, 4), run.stderr
-        assert next(line for line in lines if words in line).startswith("Warning: ")
+        said = [line for line in lines if words in line]
+        assert said or command == "path"  # whose held-out item may be the one
+        assert all(line.startswith("Warning: ") for line in said)
         assert len(lines) == len({*lines})  # each is said once
         assert not re.search(r"\.py:\d+|warn\w*\(", run.stderr)
 
