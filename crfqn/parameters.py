@@ -448,21 +448,6 @@ def check_nonnegative(name: str, value: object) -> None:
         raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")
 
 
-# Parameters that a trained model does not depend on.
-OF_A_RUN = (
-    "callback",
-    "checkpoint",
-    "checkpoint_every",
-    "client",
-    "random_state",
-    "scoring",
-    "verbose",
-    "wait",
-)
-NOTHING: Any = None
-NO_FACTS: Any = MappingProxyType({})
-
-
 def refuse_unknown_parameters(cls: type, named: dict[str, Any]) -> None:
     """Raise TypeError, naming the parameter that is meant, where a class does not have a parameter of `named`."""
     parameters = [*inspect.signature(cls.__init__).parameters.values()][1:]  # type: ignore[misc]
@@ -471,7 +456,7 @@ def refuse_unknown_parameters(cls: type, named: dict[str, Any]) -> None:
 
 
 class NamedParameters:
-    """Mixin of estimators that are no `SparseLinearModel`, which checks the names of parameters itself."""
+    """Mixin of estimators that are no `Estimator`, which checks the names of parameters itself."""
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
         refuse_unknown_parameters(cls, named)
@@ -497,18 +482,3 @@ def check_parameters(model: Any) -> None:
     for parameter in fields(model):
         if parameter.init and parameter.name in model.PARAMETERS:
             model.PARAMETERS[parameter.name].check(parameter.name, getattr(model, parameter.name))
-
-
-def keep_parameters(model: Any) -> None:
-    """Keep the parameters of a training that has ended: its files hold these, whatever is set later."""
-    model._trained_with = {
-        parameter.name: getattr(model, parameter.name)
-        for parameter in fields(model)
-        if parameter.init and parameter.name in model.PARAMETERS and parameter.name not in OF_A_RUN
-    }
-
-
-def forget_training(model: Any) -> None:
-    """Remove what a model file told of an earlier training and its data."""
-    for name in ("extra_", "featurizer_", "training_"):
-        model.__dict__.pop(name, None)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from crfqn import MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.estimators.items import item_features
+from crfqn.estimators.item_data import item_features
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.threads import Pool

@@ -100,7 +100,7 @@ def convert(
 
     options = {name: value for name, value in options.items() if value is not None}
     model = interchange.convert(source, target, source_format, target_format, **options)
-    n_weights = int(model._all_weights().coords.size)
+    n_weights = model.model_.n_stored
     if as_json:
         facts = {"path": str(target), "bytes": target.stat().st_size, "kind": model.KIND}
         print(to_json(facts | {"n_labels": len(model.classes_), "n_weights": n_weights}))

@@ -17,6 +17,8 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.chain import ChainCRF
+from crfqn.estimators.chain_data import encode_items
+from crfqn.estimators.sources import Encoded
 from crfqn.model.space import SequenceSpace
 from crfqn.objectives.support import Support
 from crfqn.parameters import check_nonnegative
@@ -49,7 +51,11 @@ class ObservedChain(ChainCRF):
     min_freq: float = 0.0
     zeros: Zeros = field(default=NO_ZEROS)
 
+    def _encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
+        return encode_items(X, y, sample_weight, self, ObservedChain._support)
+
     def _support(self, space: SequenceSpace, store: FeatureStore, targets: Any, chain: Chain) -> Support:
+        """Return the weights that may be other than 0."""
         if targets.ndim > 1:
             raise InputError(
                 "expected a label at every position, got unknown ones, which ChainCRF learns from"

@@ -3,63 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights
-from crfqn.data.hybrid import Features, sparse_of
 from crfqn.data.items import check_position_weights
 from crfqn.data.labels import check_any_known, encode_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.data.schemes import LabelSpan
-from crfqn.errors import EmptyModelWarning, InputError, is_called_from, warn_caller
-from crfqn.estimators.automatic import STRENGTHS, Strengths, is_auto
-from crfqn.estimators.blocks import Blocks, check_alone
+from crfqn.errors import InputError
+from crfqn.estimators.blocks import Blocks
 from crfqn.estimators.chain_data import (
     encode_batch,
-    encode_chain,
+    encode_blocks,
     encode_held_out,
-    encode_known,
+    encode_items,
     labelled_batch,
 )
-from crfqn.estimators.encoded_chain import EncodedChain
-from crfqn.estimators.estimator import Estimator, Feature, strongest_features
-from crfqn.estimators.online import known_classes, learned, learns_in_batches, learns_online, one_pass, refit
-from crfqn.estimators.problem import Problem, pose, run, start_within
+from crfqn.estimators.estimator import Feature, LinearEstimator, strongest_features
+from crfqn.estimators.online import (
+    known_classes,
+    learns_in_batches,
+    learns_online,
+    one_pass,
+    refit,
+    take_pass,
+)
+from crfqn.estimators.problem import start_within
 from crfqn.estimators.settings import ChainSettings
-from crfqn.estimators.storage import opened
+from crfqn.estimators.sources import Encoded
 from crfqn.estimators.training import (
-    SEARCHES,
-    Callbacks,
     available_if,
     has_probabilities,
-    held_out,
-    pass_on_interrupt,
     refuse_scores_of_single_labels,
-    warn_of_end,
     with_tasks,
 )
-from crfqn.model.compiled_engine import EncodedItems
-from crfqn.model.content import DENSE, ModelContent
 from crfqn.model.explanations import Explanation
 from crfqn.model.model import Decoding
 from crfqn.model.sequences import SequenceModel
 from crfqn.model.space import SequenceSpace
-from crfqn.model.trained import Fitted, Trained
+from crfqn.model.trained import Fitted
 from crfqn.model.weights import FittedMatrix
 from crfqn.parameters import with_parameter_documentation
-from crfqn.result import Result
-from crfqn.solvers.validation import ValidationSet
 from crfqn.threads import Pool
 
 
 @with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChainCRF(ChainSettings, Estimator):
+class ChainCRF(ChainSettings, LinearEstimator):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
@@ -121,16 +115,11 @@ class ChainCRF(ChainSettings, Estimator):
     KIND = "chain-crf"
     LABELS_SEQUENCES = True
 
-    # What the model has, after `fit`.
-    classes_, vocabulary_, rules_ = Fitted("classes_"), Fitted("vocabulary_"), Fitted("rules_")
-    n_features_in_, bigram_columns_ = Fitted("n_features_in_"), Fitted("bigram_columns_")
-    coef_, edge_coef_, bigram_coef_ = FittedMatrix("weights"), FittedMatrix("edges"), FittedMatrix("bigrams")
-    n_dense_, dense_coef_ = Fitted("n_dense_", 0), Fitted("dense_coef_")
-    # What the model knows of its training: of another tool's no strengths; `extra_` is of loaded models alone.
-    l1_, l2_, group_l1_ = (Fitted(f"trained.strengths.{name}") for name in STRENGTHS)
-    n_iter_, extra_ = Fitted("trained.result.n_iter"), Fitted("trained.extra", is_needed=True)
-    training_, featurizer_ = Fitted("trained.training", {}), Fitted("trained.featurizer", None)
-    _n_weights = Fitted("trained.n_weights", 0)
+    _space_class = SequenceSpace
+
+    vocabulary_, rules_ = Fitted("vocabulary_"), Fitted("rules_")
+    edge_coef_, bigram_coef_ = FittedMatrix("edges"), FittedMatrix("bigrams")
+    bigram_columns_ = Fitted("bigram_columns_")
 
     @with_tasks
     def fit(
@@ -174,71 +163,15 @@ class ChainCRF(ChainSettings, Estimator):
         del X  # so that a caller who does not keep it gets its memory back
         return self._solve(problem)
 
-    def prepare(
-        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
-    ) -> Problem:
-        """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
-        self._check_parameters()
-        if isinstance(X, Blocks):
-            check_alone(X, y, sample_weight, validation)
-        encoded = encode_chain(X, y, sample_weight, self)
-        begin = self._start(encoded.space, start)
-        return pose(encoded, self, begin, self._watched(encoded, validation))
+    def _encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
+        if self.client is not None:
+            from crfqn.estimators.sharded_chain import encode_shards
 
-    def _solve(self, problem: Problem) -> Self:
-        """Train, and take the model; KeyboardInterrupt where that ended the training."""
-        result, reason_of_empty = run(problem, self, Callbacks(self, problem.validation is not None))
-        self._take(self._model_of(problem, result, problem.strengths))
-        warn_of_end(result, self.tol_, problem.objective.is_convex)
-        if reason_of_empty is not None and not is_called_from(SEARCHES):
-            warn_caller(reason_of_empty, EmptyModelWarning)
-        pass_on_interrupt(result)
-        return self
+            return encode_shards(X, y, sample_weight, self)
+        return encode_blocks(X, self) if isinstance(X, Blocks) else encode_items(X, y, sample_weight, self)
 
-    def _start(self, space: SequenceSpace, start: Any) -> SparseWeights | None:
-        """Return the weights that a training starts from: those of `start`, or with `warm_start` of the last fit."""
-        if start is None and not (self.warm_start and self._is_fitted):
-            return None
-        estimator = self if start is None else opened(start)
-        if not isinstance(estimator, ChainCRF):
-            raise InputError(f"start: expected a ChainCRF, got {type(estimator).__name__}")
-        return space.start(estimator._fitted, start is not None, bool(self.verbose))
-
-    def _watched(self, encoded: EncodedChain, validation: Any) -> ValidationSet | None:
-        """Return what watches a training, None without validation items."""
-        if validation is None:
-            return None
-        space = encoded.space
-        items, labels, n_positions = encode_held_out(validation, space)
-        cost = n_positions / encoded.n_positions
-        return held_out(lambda weights: self._holding(space.model(weights)), self, items, labels, cost)
-
-    def _model_of(self, problem: Problem, result: Result, strengths: Strengths) -> SequenceModel:
-        """Return the model that a training has found."""
-        trained = Trained(
-            replace(result, coords=NO_COORDS, weights=NO_VALUES),
-            {name: float(value) for name, value in strengths.items()},
-            self._settings(),
-            problem.objective.n_coords,
-        )
-        return problem.space.model(problem.given_weights(result), trained)
-
-    def _trained(self, problem: Problem, result: Result, strengths: Strengths) -> Self:
-        """Return an estimator with the result of a training under these strengths, of a path."""
-        estimator = self._holding(None)
-        for name, value in strengths.items():
-            setattr(estimator, name, value)
-        estimator._take(estimator._model_of(problem, result, problem.strengths | strengths))
-        warn_of_end(result, self.tol_, True)
-        return estimator
-
-    def _take(self, model: SequenceModel, memory: Any = None) -> None:
-        """Take a model, and what the next pass of `partial_fit` goes on from."""
-        self.model_ = model
-        for name in ("_memory", "_reservoir"):
-            self.__dict__.pop(name, None)
-        if memory is not None:
-            self._memory = memory
+    def _encode_held_out(self, validation: Any, space: SequenceSpace) -> tuple[Any, Any, int]:
+        return encode_held_out(validation, space)
 
     @available_if(learns_in_batches)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -280,10 +213,7 @@ class ChainCRF(ChainSettings, Estimator):
         Features by name grow: those that a batch has for the first time get columns behind the others. The columns of
         matrices and of `Templates` stay those of the first call. Pickles keep all that the next call goes on from.
         """
-        if isinstance(X, Features) or (self._is_fitted and self.n_dense_):
-            raise InputError(
-                "partial_fit: expected a model and items without a dense block, got crfqn.Features"
-            )
+        self._check_no_dense(X, "partial_fit")
         if self.min_count != 1:
             raise InputError(
                 "min_count: partial_fit expects 1, as features that are rare in a batch may come again"
@@ -297,10 +227,7 @@ class ChainCRF(ChainSettings, Estimator):
         begin = None if before is None else batch.space.start(before, True, bool(self.verbose))
         with Pool(self.n_threads) as pool:
             weights, memory = one_pass(self, batch.objective(pool), start_within(batch.support, begin))
-        n_passes = 1 + (0 if before is None or before.trained is None else before.trained.result.n_iter)
-        trained = Trained(learned(n_passes), {"l1": 0.0, "l2": 0.0, "group_l1": 0.0}, self._settings())
-        self._take(batch.space.model(weights, trained), memory)
-        return self
+        return take_pass(self, batch.space, weights, _memory=memory)
 
     def predict(
         self,
@@ -587,60 +514,8 @@ class ChainCRF(ChainSettings, Estimator):
         """
         return strongest_features(self._fitted, label, n)
 
-    @property
-    def result_(self) -> Result:
-        """How the training has ended, with the weights."""
-        if not self._is_fitted:
-            raise AttributeError(f"{type(self).__name__} has no result_ of a training")
-        model = self.model_
-        known = model.__dict__.get("_result")
-        if known is None:
-            coords, weights = SequenceSpace.of(model).weights(model)
-            known = replace(model.trained.result, coords=coords, weights=weights)
-            model.__dict__["_result"] = known
-        return known
-
-    @property
-    def _fitted_strengths(self) -> Strengths:
-        """Strengths of the last fit; before any those that the parameters say."""
-        return self._strengths | (dict(self.model_.trained.strengths) if self._is_fitted else {})
-
-    def _all_weights(self) -> SparseWeights:
-        """Return the weights that are not 0 by coordinate."""
-        model = self._fitted
-        return SequenceSpace.of(model).weights(model)
-
-    _weights = _all_weights
-
-    def _encode(self, X: Any) -> Any:
-        """Return items as `Sequences` in the model's features, those that are open as they are."""
-        return (
-            X if isinstance(sparse_of(X), EncodedItems) else encode_known(X, SequenceSpace.of(self._fitted))
-        )
-
-    def _content(self, extra: dict[str, Any] | None) -> ModelContent:
-        """Return all that a file of the fitted model holds."""
-        model = self._fitted
-        content = ModelContent(
-            metadata={"n_features": model.n_features_in_, "n_classes": len(model.classes_)}
-        )
-        n_nonzero = SequenceSpace.of(model).weights(model).n_nonzero
-        model.trained.add_to(content, n_nonzero, lambda: np.unique(model.coef_.indices), extra)
-        if model.n_dense_:
-            content.arrays[DENSE] = model.dense_coef_
-        model.add_to(content)
-        return content
-
-    def _restore(self, file: ModelFile) -> None:
-        """Take the model of a file; ModelFileError, or another error, where it does not fit together."""
-        # A file from before there were automatic strengths names none, with 1 for those that are not given.
-        unnamed = {
-            name: 1.0 if is_auto(value) else value
-            for name, value in self._strengths.items()
-            if not is_auto(getattr(self, name))
-        }
-        trained = Trained.of_file(file, self._settings(), unnamed)
-        self._take(replace(SequenceModel.of_file(file), trained=trained))
+    def _model_of_file(self, file: ModelFile) -> SequenceModel:
+        return SequenceModel.of_file(file)
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: sequences are no 2-D arrays, and have no single class to stratify by."""

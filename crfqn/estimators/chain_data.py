@@ -1,12 +1,12 @@
-"""Labelled sequences as a chain is trained on them: what kind of data they are is decided here, once.
+"""Encoding of labelled sequences for a chain: items in memory, blocks on disk, and batches of `partial_fit`.
 
-Items in memory, blocks on disk, shards on workers (`sharded_chain.py`) and batches of `partial_fit` are four sources of
-the same `EncodedChain`. Shapes: I items, N positions, F features, K labels.
+Shards on workers are in `sharded_chain.py`. Shapes: I items, N positions, F features, K labels.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -25,52 +25,159 @@ from crfqn.data.labels import (
 )
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.vocabulary import Vocabulary
-from crfqn.errors import InputError
-from crfqn.estimators.blocks import Blocks, check_alone
-from crfqn.estimators.encoded_chain import (
-    EncodedChain,
-    InMemory,
-    OnDisk,
-    WeightedLabels,
-    chain_of,
-    space_of,
-    training_rules,
-)
+from crfqn.data.vocabulary import NO_COLUMNS, Vocabulary
+from crfqn.errors import InputError, warn_caller
+from crfqn.estimators.blocks import Blocks
 from crfqn.estimators.settings import ChainSettings
-from crfqn.estimators.supports import possible_support
+from crfqn.estimators.sources import Encoded, InMemory, OnDisk
 from crfqn.estimators.training import check_validation
 from crfqn.estimators.transitions import (
+    BrokenRules,
     find_broken,
     items_that_stay,
     refuse_bigrams,
     take_items,
     training_data,
 )
+from crfqn.messages import hint, shorten
 from crfqn.model.compiled_engine import EncodedItems
+from crfqn.model.sequences import single_run_rules
 from crfqn.model.space import SequenceSpace
+from crfqn.objectives.linear.dense_map import DenseMap, Joined
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.likelihood import PartialLikelihood
+from crfqn.objectives.losses.position_likelihood import PositionLikelihood
+from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.support import Support, observed_support
+from crfqn.structures.chain import Chain
+from crfqn.structures.contexts import Contexts
+from crfqn.structures.edge_layout import EdgeLayout
+from crfqn.structures.transition_rules import TransitionRules
+from crfqn.threads import Pool
 
 
-def encode_chain(X: Any, y: Any, sample_weight: Any, settings: ChainSettings) -> EncodedChain:
-    """Return the items of a training, wherever they are; parameters and errors as of `ChainCRF.fit`."""
-    X = Handover.taken(X)
-    if settings.client is not None:
-        from crfqn.estimators.sharded_chain import encode_shards
+class WeightedLabels(NamedTuple):
+    """The labels of positions that count differently, int32 (N,), and what each counts, float64 (N,)."""
 
-        return encode_shards(X, y, sample_weight, settings)
-    if isinstance(X, Blocks):
-        check_alone(X, y, sample_weight, None)
-        return encode_blocks(X, settings)
-    handed = Handover(X)
-    del X  # so that a caller who does not keep it gets its memory back once the store is built
-    return encode_items(handed, y, sample_weight, settings)
+    targets: NDArray[np.int32]
+    position_weights: NDArray[np.float64]
 
 
-def encode_items(X: Handover, y: Any, sample_weight: Any, settings: ChainSettings) -> EncodedChain:
-    """Return items in memory."""
+@dataclass(frozen=True, eq=False)
+class ChainLoss:
+    """The loss of a training's items: its class, the labels (K,), and the rules that hold in training, if any."""
+
+    loss_class: Any
+    classes: NDArray
+    rules: TransitionRules | None
+
+    def __call__(self, store: FeatureStore, targets: Any) -> ScoreLoss:
+        """Return the loss of items by their features and labels, which are all known."""
+        return self.over(Chain(store.offsets, len(self.classes), rules=self.rules), targets)
+
+    def over(self, chain: Chain, targets: Any) -> ScoreLoss:
+        """Return the loss over a chain, of labels that are known, not all known (K, N), or `WeightedLabels`."""
+        if isinstance(targets, WeightedLabels):
+            return PositionLikelihood(chain, *targets)
+        if targets.ndim == 2:
+            return PartialLikelihood(chain, targets)
+        return self.loss_class.over(chain, targets)
+
+    def broken(self, targets: NDArray[np.int32], offsets: NDArray[np.int64]) -> BrokenRules | None:
+        """Return the items whose labels break the rules, None without any."""
+        if self.rules is None:
+            return None
+        return find_broken(self.rules, PartialLabels(self.classes, targets, None), offsets)
+
+    def check(self, targets: NDArray[np.int32], offsets: NDArray[np.int64], part: str) -> None:
+        """Raise InputError, naming the part of the data, for an item that breaks the rules."""
+        broken = self.broken(targets, offsets)
+        if broken is not None:
+            raise InputError(f"{part}: {broken.first}; constrain='decoding' trains without rules")
+
+
+def space_of(
+    settings: ChainSettings,
+    classes: NDArray,
+    n_features: int,
+    vocabulary: Vocabulary | None,
+    rules: TransitionRules | None,
+    n_dense: int = 0,
+) -> SequenceSpace:
+    """Return the space of a training's weights, with a warning of rules of other labels."""
+    transitions = settings._transitions
+    unknown: Any = ()
+    if transitions.once:
+        _, unknown = single_run_rules(transitions.once, classes.tolist(), transitions.scheme)
+    if unknown:
+        near = hint(unknown[0], classes.tolist())
+        warn_caller(f"once: labels that the training data do not have are ignored: {shorten(unknown)}{near}")
+    bigrams = NO_COLUMNS if vocabulary is None else vocabulary.bigram_columns
+    runs = transitions.scheme, tuple(transitions.once or ())
+    return SequenceSpace(
+        n_features, classes, vocabulary, rules, *runs, bigrams, n_dense=n_dense, loss=settings.loss
+    )
+
+
+def loss_of(settings: ChainSettings, space: SequenceSpace) -> ChainLoss:
+    """Return the loss of a training in a space, with the rules that hold in it."""
+    rules = space.rules if settings.constrain == "both" else None
+    return ChainLoss(settings._loss_form.loss_class, space.classes, rules)
+
+
+def chain_of(
+    space: SequenceSpace, offsets: NDArray[np.int64], rules: TransitionRules | None, matrix: Any = None
+) -> Chain:
+    """Return the chain over items; matrix : (N, F), whose columns of bigram features are used."""
+    columns = space.bigram_columns
+    contexts = Contexts.of_columns(matrix, columns, space.n_states) if columns.size else None
+    return Chain(offsets, space.n_states, rules=rules, contexts=contexts)
+
+
+def observed(
+    settings: ChainSettings, space: SequenceSpace, store: FeatureStore, targets: Any, chain: Chain
+) -> Support:
+    """Return the weights that may be other than 0: those of pairs of a feature and a label, and of labels, that occur
+    in the training data, or are possible by the settings."""
+    if not settings.all_possible_states and space.n_dense:
+        raise InputError(
+            "all_possible_states=False: expected a model and items without a dense block, got crfqn.Features"
+        )
+    possible = settings.all_possible_states, settings.all_possible_transitions
+    support = observed_support(store, targets, chain.n_states, *possible)
+    if space.bigram_columns.size and not settings.all_possible_transitions:
+        support = replace(support, edges=np.flatnonzero(chain.counts(targets)))
+    n_nodes = support.n_node_coords + chain.n_states * space.n_dense
+    only_bigrams = () if space.vocabulary is None else space.vocabulary.only_bigram_columns
+    n_empty = chain.n_states * len(only_bigrams)
+    support = replace(support, n_node_coords=n_nodes, n_edges=chain.n_edges, n_empty=n_empty)
+    return possible_support(space, support)
+
+
+def possible_support(space: SequenceSpace, support: Support | None = None) -> Support:
+    """Return a support, by default of all weights of features and transitions, without transitions where the templates
+    have no pattern of these."""
+    layout = EdgeLayout(space.n_states)
+    support = support or Support(space.n_states * space.n_features, layout.size)
+    if space.vocabulary is None or space.vocabulary.has_edges:
+        return support
+    edges = np.arange(support.n_edges) if support.edges is None else support.edges
+    return replace(support, edges=edges[edges >= layout.size])
+
+
+def encode_items(
+    X: Any, y: Any, sample_weight: Any, settings: ChainSettings, support_of: Any = observed
+) -> Encoded:
+    """Return items in memory; parameters and errors as of `ChainCRF.fit`. A `Handover` is freed on the way.
+
+    support_of : makes the support of settings, space, features, labels and chain, by default of what they contain
+    """
     items = Handover.taken(X)
-    encoded, vocabulary = without_rare(*encode_sequences(sparse_of(items)), settings.min_count)
-    sequences: Any = items.beside(encoded) if isinstance(items, Features) else encoded
+    is_hybrid = isinstance(items, Features)
+    encoded, vocabulary = without_rare(
+        *encode_sequences(items.sparse if is_hybrid else items), settings.min_count
+    )
+    sequences: Any = items.beside(encoded) if is_hybrid else encoded
     del items, encoded
     sequences, labels, weights, position_weights, rules = training_data(
         sequences,
@@ -83,46 +190,44 @@ def encode_items(X: Handover, y: Any, sample_weight: Any, settings: ChainSetting
     weights, position_weights = weights_of_labels(
         labels, sequences.offsets, weights, position_weights, settings
     )
-    dense = sequences.dense if isinstance(sequences, Features) else None
-    matrix, offsets = sparse_of(sequences).matrix, sequences.offsets
+    dense = sequences.dense if is_hybrid else None
+    matrix, offsets = (sequences.sparse if is_hybrid else sequences).matrix, sequences.offsets
     space = space_of(
         settings, labels.classes, matrix.shape[1], vocabulary, rules, 0 if dense is None else dense.shape[1]
     )
-    chain = chain_of(space, offsets, training_rules(settings, rules), matrix)
+    loss = loss_of(settings, space)
+    chain = chain_of(space, offsets, loss.rules, matrix)
     if vocabulary is not None:
         matrix = without_columns(matrix, vocabulary.only_bigram_columns)
     store = FeatureStore.from_matrix(matrix, offsets)
     del sequences, matrix
     targets: Any = labels.targets if labels.allowed is None else unknown_labels(labels, settings)
-    support = settings._support(space, store, targets, chain)
+    support = support_of(settings, space, store, targets, chain)
     if position_weights is not None:
         targets = WeightedLabels(targets, position_weights)
-    source = InMemory(settings._loss_form.loss_class, store, chain, targets, weights, dense)
-    return EncodedChain(space, source, store.n_positions, support)
+    features: Any = SparseMap(store, Pool(1))
+    if dense is not None:
+        features = Joined([DenseMap.of(dense, offsets, pool=Pool(1)), features])
+    return Encoded(space, InMemory(features, loss.over(chain, targets), weights), store.n_positions, support)
 
 
-def encode_blocks(blocks: Blocks, settings: ChainSettings) -> EncodedChain:
+def encode_blocks(blocks: Blocks, settings: ChainSettings) -> Encoded:
     """Return items in blocks on disk, which keep the rules; InputError where one does not."""
     blocks.check_kind(is_of_sequences=True)
     refuse_bigrams(blocks.vocabulary, "blocks")
     settings._check_batches("blocks expect True, as none has all that occurs")
     rules = settings._transitions.rules_without_data(blocks.classes)
     space = space_of(settings, blocks.classes, blocks.n_features, blocks.vocabulary, rules)
-    kept = training_rules(settings, rules)
-    if kept is not None:
-        for number in range(blocks.n_items.size):
-            block = blocks.read(number)
-            labels = PartialLabels(blocks.classes, block.targets, None)
-            broken = find_broken(kept, labels, block.store.offsets)
-            if broken is not None:
-                raise InputError(f"block {number}: {broken.first}; constrain='decoding' trains without rules")
-    source = OnDisk(settings._loss_form.loss_class, blocks, space.n_states, kept)
-    return EncodedChain(space, source, int(blocks.n_positions.sum()), possible_support(space))
+    loss = loss_of(settings, space)
+    for number in range(blocks.n_items.size if loss.rules is not None else 0):
+        block = blocks.read(number)
+        loss.check(block.targets, block.store.offsets, f"block {number}")
+    return Encoded(space, OnDisk(blocks, loss), int(blocks.n_positions.sum()), possible_support(space))
 
 
 def encode_batch(
     X: Any, y: Any, sample_weight: Any, labels: NDArray, known: SequenceSpace | None, settings: ChainSettings
-) -> EncodedChain:
+) -> Encoded:
     """Return a batch of `partial_fit`, with all labels and behind the `known` features its new ones."""
     settings._check_batches("partial_fit expects True, as no batch has all that occurs")
     sequences, vocabulary = grown(X, known)
@@ -132,18 +237,15 @@ def encode_batch(
     filled = sequences.lengths > 0
     if not filled.all():
         sequences, targets, weights = take_items(sequences, targets, weights, filled)
-    kept = training_rules(settings, rules)
-    broken = (
-        None if kept is None else find_broken(kept, PartialLabels(labels, targets, None), sequences.offsets)
-    )
+    space = space_of(settings, labels, sequences.n_features, vocabulary, rules)
+    loss = loss_of(settings, space)
+    broken = loss.broken(targets, sequences.offsets)
     if broken is not None:
         stays = items_that_stay(broken, len(sequences), settings.on_violation)
         sequences, targets, weights = take_items(sequences, targets, weights, stays)
-    space = space_of(settings, labels, sequences.n_features, vocabulary, rules)
     store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
-    chain = chain_of(space, store.offsets, kept)
-    source = InMemory(settings._loss_form.loss_class, store, chain, targets, weights)
-    return EncodedChain(space, source, store.n_positions, possible_support(space))
+    source = InMemory(SparseMap(store, Pool(1)), loss(store, targets), weights)
+    return Encoded(space, source, store.n_positions, possible_support(space))
 
 
 def labelled_batch(X: Any, y: Any, known: SequenceSpace | None) -> tuple[Sequences, NDArray[np.object_]]:

@@ -5,34 +5,42 @@ Shapes: I items, F features.
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from crfqn.arrays import Vector
-from crfqn.data.hybrid import Features, check_dense, sparse_of
-from crfqn.data.items import item_weights
-from crfqn.data.labels import encode_known_labels
 from crfqn.errors import InputError
-from crfqn.estimators.items import ItemEstimator, adopt_columns, centred, item_features
+from crfqn.estimators.item_data import (
+    Columns,
+    Targets,
+    encode_targets,
+    item_features,
+    known_rows,
+    new_rows,
+    read_batch,
+    space_of,
+)
+from crfqn.estimators.items import ItemEstimator
 from crfqn.estimators.online import (
+    dual_pass,
     is_dual,
     known_classes,
-    learn_in_dual,
-    learn_online,
     learns_in_batches,
     learns_online,
+    one_pass,
     refit,
+    take_pass,
 )
 from crfqn.estimators.training import available_if, has_probabilities
 from crfqn.model.explanations import Explanation
 from crfqn.model.items import Ranking
 from crfqn.model.model import Decoding
 from crfqn.model.unknown_features import warn_of_empty_rows
+from crfqn.objectives.linear.feature_map import merge_weights
 from crfqn.objectives.objective import Objective
 from crfqn.threads import Pool
 
@@ -43,14 +51,7 @@ class ItemClassifier(ItemEstimator):
 
     dense_l2: float = 1.0
 
-    def _checked(self, checked: ItemEstimator, X: Any, *y: Any, is_new: bool = True) -> Any:
-        if is_new:
-            checked.n_dense_ = X.n_dense if isinstance(X, Features) else 0
-        items = check_dense(X, checked.n_dense_)
-        data = super()._checked(checked, sparse_of(items), *y, is_new=is_new)
-        if not checked.n_dense_:
-            return data
-        return (items.beside(data[0]), *data[1:]) if y else items.beside(data)
+    _takes_dense: ClassVar[bool] = True
 
     def predict(self, X: Any, threshold: float | None = None) -> NDArray:
         """Return the most probable label of each item, or no label where it is not probable enough.
@@ -229,42 +230,43 @@ class ItemClassifier(ItemEstimator):
         Pickles keep all that the next call goes on from.
         """
         self._check_no_dense(X, "partial_fit")
-        model, is_first = copy(self), not self._is_fitted
+        before = self._fitted if self._is_fitted else None
         if not learns_online(self):
-            X = self._checked(model, X, is_new=is_first)
-            names, rows = self._label_names(y)
-            check_consistent_length(X, names)
-            refit(self, X, np.asarray(names if rows is None else y), sample_weight)
-            adopt_columns(self, model)  # the names of columns, which the reservoir does not have
-            return self
+            return self._refit(X, y, sample_weight)
         self._check_parameters()
         if self.penalty_factors is not None:
             raise InputError("penalty_factors: partial_fit of the hinge loss learns without; expected None")
-        if self.class_weight == "balanced":
-            raise InputError(
-                "class_weight: 'balanced' needs all items at once; partial_fit expects None or a dict"
-            )
-        names, rows = self._label_names(y)
-        known = known_classes(self, classes)
-        space = self._learn_labels(known, rows)[0] if is_first else self._space
-        X, names = self._checked(model, X, names, is_new=is_first)
-        codes = encode_known_labels(names, np.arange(len(names) + 1), space.classes)
-        labels, weights = (
-            space.nodes[codes],
-            item_weights(sample_weight, self.class_weight, space.classes, codes),
-        )
-        model._adopt_labels(space)
+        labels, memory = None if before is None else before.labels, getattr(self, "_memory", None)
+        X, targets, columns = read_batch(X, y, sample_weight, known_classes(self, classes), labels, self)
+        if is_dual(self):
+            return self._learn_in_dual(X, targets, columns)
+        encoded = encode_targets(X, targets, columns, self, None if memory is None else memory.centre)
+        begin = None if before is None else encoded.space.start(before, True, bool(self.verbose))
+        with Pool(self.n_threads) as pool:
+            weights, memory = one_pass(self, encoded.objective(pool), begin)
+        return take_pass(self, encoded.space, weights, _memory=memory)
+
+    def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit what is kept of all batches."""
+        if self._is_fitted:
+            X, names = known_rows(self, X), self.model_.feature_names
+        else:
+            X, columns = new_rows(self, X)
+            names = columns.feature_names
+        labels, rows = self._label_names(y)
+        check_consistent_length(X, labels)
+        refit(self, X, np.asarray(labels if rows is None else y), sample_weight)
+        self.model_ = replace(self.model_, feature_names=names)  # which the items that are kept do not have
+        return self
+
+    def _learn_in_dual(self, X: Any, targets: Targets, columns: Columns) -> Self:
+        """Learn a batch by dual decomposition; its offset are the scores of the weights so far."""
+        offset = np.concatenate(list(self._class_scores(X)), axis=1) if self._is_fitted else None
+        space, l2 = space_of(self, targets.space, columns), self._strengths["l2"]
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
-            over = space.over(features.n_items)
-            if is_dual(self):
-                offset = None if is_first else np.concatenate(list(self._class_scores(X)), axis=1)
-                loss = self._loss(over, labels)
-                return learn_in_dual(self, model, Objective(features, loss, weights, offset=offset))
-            if self._has_free_intercept and hasattr(self, "_memory"):
-                features = features.centred_at(self._memory.centre)
-            elif self._has_free_intercept:
-                features = centred(features, weights)
-            objective = self._objective(features, over, labels, weights)
-            begin = self._start(model, None if is_first else self)
-            return learn_online(self, model, objective, begin)
+            loss = self._loss(targets.space, features.n_items, targets.labels)
+            weights, violation = dual_pass(Objective(features, loss, targets.weights, offset=offset), l2)
+        if self._is_fitted:
+            weights = merge_weights(*space.weights(self._fitted), weights.coords, weights.weights)
+        return take_pass(self, space, weights, l2, violation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,14 +26,25 @@ from crfqn.estimators.automatic import (
     strengths_of,
 )
 from crfqn.estimators.item_classifier import ItemClassifier
+from crfqn.estimators.sources import Encoded, InMemory, Source
 from crfqn.model.labels import LabelSpace
-from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support
 from crfqn.parameters import with_parameter_documentation
 from crfqn.penalties import LossBudget
 from crfqn.penalties.penalty import Layout, Penalty
-from crfqn.structures.structure import Structure
+from crfqn.threads import Pool
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedLoss:
+    """Items whose loss is bounded, and not minimised."""
+
+    source: InMemory
+    bound: float
+
+    def objective(self, support: Support | None, pool: Pool) -> BoundedObjective:
+        return BoundedObjective(self.source.objective(support, pool), LossBudget(self.bound))
 
 
 @with_parameter_documentation
@@ -126,9 +137,10 @@ class MulticlassClassifier(ItemClassifier):
         """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
         return ("fbpd",) if self.constraint is not None else self._loss_form.solvers.get(self.penalty, ())
 
-    def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
-        """Classifiers against the rest each have an intercept of their own."""
-        return super()._centred(space, intercepts) if LOSSES[self.loss].shifts_alike else intercepts
+    def _is_centred(self, labels: LabelSpace) -> bool:
+        return LOSSES[
+            self.loss
+        ].shifts_alike  # classifiers against the rest each have an intercept of their own
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -166,29 +178,25 @@ class MulticlassClassifier(ItemClassifier):
 
     def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
         if self.feature_groups is not None:
-            self._check_no_dense(None, "feature_groups")
             n_columns = layout.n_features
             groups = feature_blocks(self.feature_groups, n_columns - bool(self.fit_intercept), n_columns)
             layout = layout._replace(groups=groups)
         return make_penalty(self.penalty, strengths, layout)
 
-    def _objective(
-        self,
-        features: FeatureMap,
-        structure: Structure,
-        targets: Any,
-        item_weights: Vector | None,
-        support: Support | None = None,
-        offset: Vector | None = None,
-    ) -> Any:
+    def _encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
+        encoded = super()._encode(X, y, sample_weight)
+        if self.feature_groups is not None and encoded.space.n_dense:
+            raise InputError("feature_groups: expected items without a dense block, got crfqn.Features")
+        return encoded
+
+    def _source(self, source: InMemory, targets: Any) -> Source:
         """With a `margin` the offset is this at all states but each item's own."""
         if self.margin:
-            offset = np.full((structure.n_states, features.n_positions), float(self.margin))
-            offset[targets, np.arange(features.n_positions)] = 0.0
-        whole = super()._objective(features, structure, targets, item_weights, support, offset)
-        return (
-            whole if self.constraint is None else BoundedObjective(whole, LossBudget(float(self.constraint)))
-        )
+            n_items = source.features.n_items
+            offset = np.full((source.loss.n_states, n_items), float(self.margin))
+            offset[targets, np.arange(n_items)] = 0.0
+            source = replace(source, offset=offset)
+        return source if self.constraint is None else BoundedLoss(source, float(self.constraint))
 
     def _settings(self) -> dict[str, Any]:
         """Labels of features as JSON has them."""

@@ -10,9 +10,9 @@ Shapes: I items, K labels; scores float64 (I, K), relevant bool (I, K), weights 
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
-from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
     FOR_MARGINS,
@@ -32,33 +31,26 @@ from crfqn.estimators.automatic import (
     make_penalty,
     strengths_of,
 )
-from crfqn.estimators.base import Posed
 from crfqn.estimators.items import ItemEstimator
 from crfqn.estimators.labels import LabelSets
-from crfqn.estimators.problem import run
-from crfqn.estimators.training import Callbacks, given_result, pass_on_interrupt
-from crfqn.model.content import ModelContent, finite
+from crfqn.estimators.problem import Problem, pose, run
+from crfqn.estimators.sources import Encoded, InMemory
+from crfqn.estimators.training import Callbacks, pass_on_interrupt
+from crfqn.model.items import ItemModel, Thresholds
 from crfqn.model.labels import LabelSpace
+from crfqn.model.trained import Fitted
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, split_coords
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.parameters import with_parameter_documentation
 from crfqn.penalties.penalty import Layout, Penalty
-from crfqn.result import Status
-from crfqn.structures.structure import Structure
+from crfqn.result import Result, Status
 from crfqn.threads import Pool
 
 HALF_MARGIN = (
     0.5  # beyond all scores: the loss wants relevant labels 1 above the others, and a threshold between
 )
 INDEPENDENT = 1e-10  # of the largest singular value; one is always missing
-
-
-class Thresholds(NamedTuple):
-    """Thresholds t_ik = intercept_k + coef . s_i, both float64 (K,): item i has label k if its score s_ik is larger."""
-
-    coef: Vector
-    intercept: Vector
 
 
 @with_parameter_documentation
@@ -135,6 +127,9 @@ class MultilabelRanker(ItemEstimator):
     threshold: str = "item"
     cv: Any = None
 
+    threshold_coef_ = Fitted("thresholds.coef")
+    threshold_intercept_ = Fitted("thresholds.intercept")
+
     TAKES_SETS: ClassVar[bool] = True
     PARAMETERS: ClassVar = LINEAR_PARAMETERS
     SOLVERS: ClassVar = LINEAR_SOLVERS
@@ -150,7 +145,7 @@ class MultilabelRanker(ItemEstimator):
         return make_penalty(self.penalty, strengths, layout)
 
     def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
-        return scores > (scores @ self.threshold_coef_)[:, None] + self.threshold_intercept_
+        return self._fitted.thresholds.chosen(scores)
 
     def rank(self, X: Any, k: int | None = None) -> NDArray:
         """Return the k labels of the largest scores of each item, (n_items, k), the largest first; k: all by default.
@@ -167,76 +162,14 @@ class MultilabelRanker(ItemEstimator):
     def _targets_of(self, sets: LabelSets) -> MultilabelRanking:
         return MultilabelRanking(sets.table.indptr, sets.table.indices, sets.classes.size)
 
-    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+    def _loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
         return targets
 
-    def _finish(self, problem: Posed) -> None:
-        """Learn the thresholds from scores of the training items, by cross-validation if `cv` is given."""
-        if self._space.has_one_label:
-            return
-        features, labels = problem.features, problem.targets
-        weights = np.ones(features.n_items) if problem.item_weights is None else problem.item_weights
-        relevant = labels.relevance == 1.0
-        if self.cv is None or self.result_.status is Status.INTERRUPTED:
-            scores = self._training_scores(features, self._weights())
-            learnt = learn_thresholds(self.threshold, scores, relevant, weights)
-            self.threshold_coef_, self.threshold_intercept_ = learnt
-            return
-        splits = check_cv(self.cv).split(np.empty((features.n_items, 1)))
-        parts = [
-            (self._unseen_scores(features, labels, weights, np.sort(train), test), test)
-            for train, test in splits
-        ]
-        if self.threshold == "item":  # one least-squares problem of all that were unseen
-            unseen, tests = zip(*parts, strict=True)
-            parts = [(np.concatenate(unseen), np.concatenate(tests))]
-        thresholds = [
-            learn_thresholds(self.threshold, scores, relevant[test], weights[test]) for scores, test in parts
-        ]
-        means = (np.mean(column, axis=0) for column in zip(*thresholds, strict=True))
-        self.threshold_coef_, self.threshold_intercept_ = means
-
-    def _unseen_scores(
-        self, features: FeatureMap, labels: Any, weights: Vector, train: NDArray, test: NDArray
-    ) -> Vector:
-        """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
-        fold = copy(self)
-        fold.callback, fold.verbose, fold.checkpoint = None, 0, None
-        fold.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
-        for name, value in self._fitted_strengths.items():  # thresholds are for models of this strength
-            setattr(fold, name, value)
-        features = copy(features)
-        features.pool = Pool(1)
-        part, _ = features.take(train)
-        unpenalised = self._unpenalised(labels.n_states, features.n_features)
-        over = self._space.over(train.size)
-        targets, item_weights = labels.of(train), weights[train]
-        objective = fold._objective(part, over, targets, item_weights)
-        problem = fold._posed(objective, part, targets, item_weights, self._weights(), unpenalised)
-        result = given_result(part, run(problem, fold, Callbacks(fold)).result)
-        pass_on_interrupt(result)
-        fold._set_weights(SparseWeights(result.coords, result.weights))
-        order = np.argsort(test, kind="stable")
-        scores = np.empty((test.size, labels.n_states))
-        scores[order] = self._training_scores(features.take(test[order])[0], fold._weights())
-        return scores
-
-    def _training_scores(self, features: FeatureMap, weights: SparseWeights) -> Vector:
-        """Return the scores of training items, (I, K), by weights of the features as they were given."""
-        weights = centred_weights(features, weights)
-        scores = np.zeros((len(self.classes_), features.n_positions))
-        nodes = split_coords(weights.coords, len(self.classes_), features.n_features)
-        features = copy(features)
-        with single_threaded_blas(), Pool(self.n_threads) as pool:
-            features.pool = pool
-            features.image(nodes, weights.weights, scores)
-        return scores.T
-
-    def _adopt_labels(self, space: LabelSpace) -> None:
-        super()._adopt_labels(space)
-        for name in ("threshold_coef_", "threshold_intercept_"):
-            if hasattr(self, name):
-                delattr(self, name)
+    def _model_of(self, problem: Problem, result: Result, strengths: Strengths) -> ItemModel:
+        model = super()._model_of(problem, result, strengths)
+        if model.labels.has_one_label:
+            return model
+        return replace(model, thresholds=thresholds_of(problem, model, self))
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as JSON values, without a splitter, which is needed for training only."""
@@ -246,19 +179,65 @@ class MultilabelRanker(ItemEstimator):
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         return super()._from_settings(settings).set_params(cv=settings["cv"])
 
-    def _content(self) -> ModelContent:
-        content = super()._content()
-        if not self._space.has_one_label:
-            content.arrays["threshold_coef"] = self.threshold_coef_
-            content.arrays["threshold_intercept"] = self.threshold_intercept_
-        return content
 
-    def _restore(self, file: ModelFile) -> None:
-        super()._restore(file)
-        if not self._space.has_one_label:
-            shape = (len(self.classes_),)
-            names = ("threshold_coef", "threshold_intercept")
-            self.threshold_coef_, self.threshold_intercept_ = (finite(file, name, shape) for name in names)
+def thresholds_of(problem: Problem, model: ItemModel, settings: MultilabelRanker) -> Thresholds:
+    """Return thresholds for the scores of a problem's items, by cross-validation if `cv` is given."""
+    features, labels, weights = problem.source.features, problem.source.loss, problem.source.weights
+    weights = np.ones(features.n_items) if weights is None else weights
+    relevant = labels.relevance == 1.0
+    if settings.cv is None or model.result_.status is Status.INTERRUPTED:
+        scores = training_scores(features, problem.space.weights(model), labels.n_states, settings)
+        return learn_thresholds(settings.threshold, scores, relevant, weights)
+    parts = [
+        (unseen_scores(problem, model, np.sort(train), test, settings), test)
+        for train, test in check_cv(settings.cv).split(np.empty((features.n_items, 1)))
+    ]
+    if settings.threshold == "item":  # one least-squares problem of all that were unseen
+        unseen, tests = zip(*parts, strict=True)
+        parts = [(np.concatenate(unseen), np.concatenate(tests))]
+    thresholds = [
+        learn_thresholds(settings.threshold, scores, relevant[test], weights[test]) for scores, test in parts
+    ]
+    return Thresholds(*(np.mean(column, axis=0) for column in zip(*thresholds, strict=True)))
+
+
+def unseen_scores(
+    problem: Problem, model: ItemModel, train: NDArray, test: NDArray, settings: MultilabelRanker
+) -> Vector:
+    """Return the scores of the items `test`, in this order, from a training on the items `train` from the weights of
+    all."""
+    fold = settings._holding(None)
+    fold.callback, fold.verbose, fold.checkpoint = None, 0, None
+    fold.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
+    assert model.trained is not None
+    for name, value in model.trained.strengths.items():  # thresholds are for models of this strength
+        setattr(fold, name, value)
+    space, source, features = problem.space, problem.source, copy(problem.source.features)
+    features.pool = Pool(1)
+    weights = np.ones(features.n_items) if source.weights is None else source.weights
+    part = InMemory(features.take(train)[0], source.loss.of(train), weights[train])
+    posed = pose(Encoded(space, part, train.size), fold, space.weights(model))
+    result = run(posed, fold, Callbacks(fold)).result
+    pass_on_interrupt(result)
+    learnt = space.weights(space.model(posed.given_weights(result)))
+    order = np.argsort(test, kind="stable")
+    scores = np.empty((test.size, source.loss.n_states))
+    scores[order] = training_scores(features.take(test[order])[0], learnt, source.loss.n_states, settings)
+    return scores
+
+
+def training_scores(
+    features: FeatureMap, weights: SparseWeights, n_labels: int, settings: MultilabelRanker
+) -> Vector:
+    """Return the scores of training items, (I, K), by weights of the features as they were given."""
+    weights = centred_weights(features, weights)
+    scores = np.zeros((n_labels, features.n_positions))
+    nodes = split_coords(weights.coords, n_labels, features.n_features)
+    features = copy(features)
+    with single_threaded_blas(), Pool(settings.n_threads) as pool:
+        features.pool = pool
+        features.image(nodes, weights.weights, scores)
+    return scores.T
 
 
 def learn_thresholds(kind: str, scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:

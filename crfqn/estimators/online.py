@@ -12,7 +12,7 @@ from the weights of the last call.
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,11 @@ from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import FROM_MISTAKES, learns_from_mistakes
-from crfqn.estimators.base import SparseLinearModel
+from crfqn.estimators.estimator import LinearEstimator
 from crfqn.estimators.training import with_tasks
-from crfqn.objectives.linear.feature_map import centred_weights, given_weights, merge_weights
+from crfqn.model.trained import Trained
+from crfqn.objectives.linear.feature_map import centred_weights, given_weights
 from crfqn.objectives.objective import Objective
-from crfqn.parameters import keep_parameters
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status, Trace
 from crfqn.solvers.dual.decomposition_state import DualItems
@@ -49,17 +49,17 @@ class Memory:
     centre: Vector | None = None
 
 
-def is_dual(model: SparseLinearModel) -> bool:
+def is_dual(model: LinearEstimator) -> bool:
     """Return whether a batch is learned by dual decomposition: the flat hinge loss under an L2 penalty."""
     return "dual" in model._loss_form.solvers.get(getattr(model, "penalty", "l2"), ())
 
 
-def learns_online(model: SparseLinearModel) -> bool:
+def learns_online(model: LinearEstimator) -> bool:
     """Return whether a batch is learned in one pass and may be forgotten; others fit what is kept of all batches."""
     return learns_from_mistakes(model.solver) or is_dual(model)
 
 
-def learns_in_batches(model: SparseLinearModel) -> bool:
+def learns_in_batches(model: LinearEstimator) -> bool:
     """Return True for models that can go on; AttributeError, as scikit-learn asks, for those that would forget."""
     if model._is_fitted and not hasattr(model, "_reservoir") and not learns_online(model):
         names = " or ".join(f"solver={name!r}" for name in FROM_MISTAKES)
@@ -71,7 +71,7 @@ def learns_in_batches(model: SparseLinearModel) -> bool:
     return True
 
 
-def known_classes(model: SparseLinearModel, classes: Any) -> Any:
+def known_classes(model: LinearEstimator, classes: Any) -> Any:
     """Return the labels of all batches, sorted: `classes` in the first call, and from then on the model's own."""
     if not hasattr(model, "classes_"):
         if classes is None:
@@ -82,7 +82,7 @@ def known_classes(model: SparseLinearModel, classes: Any) -> Any:
     return model.classes_
 
 
-def _distinct(model: SparseLinearModel, classes: Any) -> Any:
+def _distinct(model: LinearEstimator, classes: Any) -> Any:
     """Return the labels of the parameter `classes`, sorted; InputError where they are none, or no labels."""
     try:
         names = item_labels(classes) if model.LABELS_SEQUENCES else model._label_names(classes)[0]
@@ -111,48 +111,29 @@ def one_pass(model: Any, objective: Any, start: SparseWeights | None) -> tuple[S
     return weights, Memory(online.rows, online.n_features, random, features.centre)
 
 
-def learn_online(
-    model: SparseLinearModel, checked: SparseLinearModel, objective: Any, start: SparseWeights | None
-) -> Any:
-    """Learn the items of an objective in one pass; return the model (`checked`, with the batch's labels and columns)
-    with the mean of all weights."""
-    weights, memory = one_pass(model, objective, start)
-    model._adopt(checked)
-    model._memory = memory
-    return with_pass(model, weights, 0.0)
-
-
-def learned(n_passes: int, violation: float = np.nan) -> Result:
-    """Return the result of so many passes, without weights; nothing is known of an objective."""
-    nan = float("nan")
-    return Result(NO_COORDS, NO_VALUES, nan, nan, violation, Status.LEARNED, n_passes, n_passes, 0.0, Trace())
-
-
-def learn_in_dual(model: SparseLinearModel, checked: SparseLinearModel, objective: Objective) -> Any:
-    """Learn the items of an objective, whose offset are their scores so far, and keep earlier dual variables; return
-    the model of all seen. Table II of Blondel, Fujino and Ueda (2014) has the accuracy after one pass."""
-    l2 = model._strengths["l2"]
+def dual_pass(objective: Objective, l2: float) -> tuple[SparseWeights, float]:
+    """Learn the items of an objective in one pass of dual decomposition, and keep earlier dual variables; return what
+    to add to the weights, and the largest violation. Table II of Blondel, Fujino and Ueda (2014) has the accuracy."""
     items = objective.state(DualItems, ElasticNet(0.0, l2), "pivot", 0.0)
     largest = items.sweep(items.items).violation
-    learnt = items.point().sparse_weights
-    if model._is_fitted:
-        before = model._weights()
-        learnt = merge_weights(before.coords, before.weights, learnt.coords, learnt.weights)
-    model._adopt(checked)
-    return with_pass(model, learnt, l2, largest)
+    return items.point().sparse_weights, largest
 
 
-def with_pass(model: SparseLinearModel, weights: SparseWeights, l2: float, violation: float = np.nan) -> Any:
-    """Return the model with the weights after one more pass under l2, the only penalty that takes part in any; nothing
-    is known of its objective."""
-    model.__dict__.pop("_reservoir", None)  # of other solvers' calls
-    model._set_weights(weights)
-    model._adopt_strengths({"l1": 0.0, "l2": l2, "group_l1": 0.0})
-    keep_parameters(model)
-    model.n_iter_ = n = getattr(model, "n_iter_", 0) + 1
-    coords, values = model._weights()
-    model.result_ = replace(learned(n, violation), coords=coords, weights=values)
-    return model
+def take_pass(
+    estimator: Any,
+    space: Any,
+    weights: SparseWeights,
+    l2: float = 0.0,
+    violation: float = np.nan,
+    **memory: Any,
+) -> Any:
+    """Return the estimator with the weights after one more pass under l2, the only penalty that takes part in any.
+    Nothing is known of an objective; memory : what the next pass goes on from, if anything."""
+    nan, n = float("nan"), 1 + getattr(estimator, "n_iter_", 0)
+    result = Result(NO_COORDS, NO_VALUES, nan, nan, violation, Status.LEARNED, n, n, 0.0, Trace())
+    trained = Trained(result, {"l1": 0.0, "l2": l2, "group_l1": 0.0}, estimator._settings())
+    estimator._take(space.model(weights, trained), **memory)
+    return estimator
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +169,7 @@ class Reservoir:
         return Reservoir(stacked(self.X, batch.X)[chosen], y, weights, n_seen, random)
 
 
-def refit(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Any) -> Any:
+def refit(model: LinearEstimator, X: Any, y: NDArray, sample_weight: Any) -> Any:
     """Fit a model to a checked batch and the sample of those before; return the model."""
     is_first = not model._is_fitted
     before = (
@@ -206,7 +187,7 @@ def refit(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Any) -> A
 
 
 @with_tasks
-def _train(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Vector | None, start: Any) -> Any:
+def _train(model: LinearEstimator, X: Any, y: NDArray, sample_weight: Vector | None, start: Any) -> Any:
     """Train as `fit` does, whose arguments may be others in a subclass."""
     return model._solve(model.prepare(X, y, sample_weight, start))
 

@@ -1,19 +1,17 @@
-"""A fit in three steps, each of which makes one value of another, without an estimator:
+"""The steps of a fit. Each makes one value of another, and none needs an estimator:
 
-    encode(data, settings) -> Encoded       what the items are, and in what space their weights lie
+    encode(data, settings) -> Encoded       the labelled items, and the space of their weights
     pose(encoded, settings) -> Problem      what is minimised, under which penalty, and from where
     run(problem, settings) -> Run           the training, by `minimize`
 
-`Encoded` says nothing of where the items are: in memory, in blocks on disk, in shards on workers, or a batch. The
-first step is that of a family (`chain_data.py`); the other two are here.
+Each family of estimators encodes its data (`chain_data.py`, `item_data.py`); the other two steps are here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +21,10 @@ from crfqn.errors import InputError
 from crfqn.estimators.automatic import Strengths, chosen_strengths, described, learns_from_mistakes
 from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.estimators.settings import Settings
+from crfqn.estimators.sources import Encoded
 from crfqn.estimators.training import reason_of_empty
 from crfqn.messages import tell
+from crfqn.model.space import Space
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.support import Support
 from crfqn.penalties import Ridge
@@ -36,41 +36,15 @@ from crfqn.solvers.validation import ValidationSet
 from crfqn.threads import Pool
 
 
-class Space(Protocol):
-    """Labels and features that weights are of, with a model of any such weights (`SequenceSpace`)."""
-
-    has_transitions: bool  # weights of pairs of labels are penalised beside those of features
-    unpenalised: Coords  # of a penalty without factors: intercepts
-
-    @property
-    def n_dense(self) -> int: ...
-    @property
-    def n_features(self) -> int: ...
-    @property
-    def feature_names(self) -> Sequence[str] | None: ...
-    @property
-    def bigram_columns(self) -> Coords: ...
-    def model(self, weights: SparseWeights, fit: Any = None) -> Any: ...
-
-
-class Encoded(Protocol):
-    """The labelled items of a training, wherever they are, and the space of their weights."""
-
-    @property
-    def space(self) -> Any: ...
-    @property
-    def support(self) -> Support | None: ...
-    def objective(self, pool: Pool) -> Any: ...
-
-
 @dataclass(eq=False)
 class Problem:
     """A fit without its training: what is minimised, from where, and what the weights are of.
 
-    space : labels and features; features : the map of the items that count (of the first part, where they are in
-        several), which may have centred them
+    space : labels and features of the weights
+    features : the map of the items that count (of the first part, where they are in several), which may centre them
     objective, penalty : the two terms, under `strengths`; `objective.pool` has one thread unless it is set
     intercepts : the coordinates that are not penalised whatever the factors of features
+    source : the items, where the model takes more of them than weights; else they may be freed
     """
 
     space: Any
@@ -81,6 +55,7 @@ class Problem:
     start: SparseWeights
     intercepts: Coords = field(default_factory=lambda: NO_COORDS)
     validation: ValidationSet | None = None
+    source: Any = None
 
     @property
     def has_free_features(self) -> bool:
@@ -122,7 +97,8 @@ def pose(
     if validation is not None:
         score = validation.score
         validation = replace(validation, score=lambda weights: score(given_weights(features, weights)))
-    return Problem(space, features, objective, penalty, strengths, begin, intercepts, validation)
+    source = encoded.source if encoded.keeps_source else None
+    return Problem(space, features, objective, penalty, strengths, begin, intercepts, validation, source)
 
 
 class Run(NamedTuple):
@@ -173,7 +149,7 @@ def feature_factors(
     """Return the factors of a training's features, columns of a dense block and a constant among them; None without."""
     if factors is None:
         return None
-    by_column: Vector = factors_by_column(factors, space.feature_names, space.n_features)
+    by_column: Vector = factors_by_column(factors, space.axes.features, space.n_features)
     n_dense, columns = space.n_dense, np.ones(n_features)
     columns[n_dense : n_dense + by_column.size] = by_column
     contexts = np.append(np.ones(int(space.has_transitions)), by_column[space.bigram_columns])

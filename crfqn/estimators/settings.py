@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from crfqn.choices import STRUCTURED, UNKNOWN, Form
-from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
     AUTO,
@@ -30,20 +29,51 @@ from crfqn.estimators.automatic import (
     named_penalty,
     named_solver,
 )
-from crfqn.estimators.supports import support_of_data
 from crfqn.estimators.training import CHUNK_F1, OWN_SCORE, TOKEN_SCORE, OwnScores, named_scorer
 from crfqn.estimators.transitions import Transitions, as_transitions
-from crfqn.model.space import SequenceSpace
-from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter, check_parameters
 from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.result import OPTIMAL
 from crfqn.solvers.stopping import Estimated
-from crfqn.structures.chain import Chain
+
+
+class Parameters:
+    """Parameters as the fields of a dataclass: their checks, and their JSON values in a model file."""
+
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
+    NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "verbose", "callback")
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
+        check_parameters(self)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the parameters that a model file holds, as JSON values; what has none stays an object."""
+        settings = {name: getattr(self, name) for name in self._saved()}
+        if isinstance(settings.get("class_weight"), Mapping):  # JSON's keys are strings, labels any
+            settings["class_weight"] = [list(pair) for pair in settings["class_weight"].items()]
+        return settings
+
+    @classmethod
+    def _saved(cls) -> list[str]:
+        """Return the names of the parameters that a model file holds as they are."""
+        return [each.name for each in fields(cls) if each.init and each.name not in cls.NOT_SAVED]  # type: ignore[arg-type]
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        """Return an estimator with these parameters."""
+        known = {name: settings[name] for name in cls._saved() if name in settings}
+        if isinstance(known.get("class_weight"), list):
+            known["class_weight"] = dict(known["class_weight"])
+        return cls(**known)
+
+    @staticmethod
+    def _check_stored(settings: Mapping[str, Any]) -> None:
+        """Refuse parameters of a training that a model file cannot hold; most can be held."""
 
 
 @dataclass(eq=False, repr=False)
-class Settings:
+class Settings(Parameters):
     """Parameters of all estimators. They are the fields of its class and of those above it: `__init__` is made of them,
     with l1 and l2 by position and all others by name. A file holds them as they are, except those in `NOT_SAVED`."""
 
@@ -69,16 +99,12 @@ class Settings:
     dense_l2: float = field(init=False)  # a parameter of the estimators that take `Features`
 
     SOLVERS: ClassVar[SolverTable] = SOLVERS
-    PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
     NEEDS_OPTIMUM: ClassVar[bool] = True  # of strengths that are set: a looser tolerance may cost accuracy
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (
-        "solver", "random_state", "verbose", "callback", "checkpoint", "checkpoint_every", "scoring"
-    )  # fmt: skip
+    NOT_SAVED: ClassVar = (*Parameters.NOT_SAVED, "checkpoint", "checkpoint_every", "scoring")
 
     def _check_parameters(self) -> None:
-        """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
-        check_parameters(self)
+        super()._check_parameters()
         check_solver(self.solver, self.SOLVERS)
         _ = self._strengths  # which refuses those that its penalty does not have
         if self.penalty_factors is not None:
@@ -93,32 +119,21 @@ class Settings:
         return OwnScores(OWN_SCORE, "f1_macro")
 
     def _settings(self) -> dict[str, Any]:
-        """Return the parameters that a model file holds, as JSON values."""
-        settings = {name: getattr(self, name) for name in self._saved()} | {"solver": str(self.solver)}
+        settings = super()._settings() | {"solver": str(self.solver)}
         factors = settings.get("penalty_factors")
         if isinstance(factors, Mapping):
             settings["penalty_factors"] = {str(name): float(factor) for name, factor in factors.items()}
         elif factors is not None:
             settings["penalty_factors"] = np.asarray(factors, np.float64).tolist()
-        if isinstance(settings.get("class_weight"), Mapping):  # JSON's keys are strings, labels any
-            settings["class_weight"] = [list(pair) for pair in settings["class_weight"].items()]
         return settings
-
-    @classmethod
-    def _saved(cls) -> list[str]:
-        """Return the names of the parameters that a model file holds as they are."""
-        return [each.name for each in fields(cls) if each.init and each.name not in cls.NOT_SAVED]
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         """Return an estimator with these parameters; the default takes the place of a solver object."""
-        known = {name: settings[name] for name in (*cls._saved(), "solver") if name in settings}
-        if isinstance(known.get("class_weight"), list):
-            known["class_weight"] = dict(known["class_weight"])
-        solver = known.pop("solver")
-        if solver in cls.SOLVERS:
-            known["solver"] = solver
-        return cls(**known)
+        estimator = super()._from_settings(settings)
+        if settings["solver"] in cls.SOLVERS:
+            estimator.solver = settings["solver"]
+        return estimator
 
     @property
     def _path_parameter(self) -> str:
@@ -268,11 +283,6 @@ class ChainSettings(StructuredSettings):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         as_transitions(self.constraints, self.scheme, self.once)
-
-    def _support(self, space: SequenceSpace, store: FeatureStore, targets: Any, chain: Chain) -> Support:
-        """Return the weights that may be other than 0, by what occurs in the training data."""
-        possible = self.all_possible_states, self.all_possible_transitions
-        return support_of_data(space, store, targets, chain, possible)
 
     @property
     def _own_scores(self) -> OwnScores:

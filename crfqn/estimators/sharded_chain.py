@@ -12,20 +12,18 @@ from numpy.typing import NDArray
 
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import check_dense
-from crfqn.data.labels import PartialLabels, encode_known_labels
+from crfqn.data.labels import encode_known_labels
 from crfqn.distributed.objective import DistributedObjective
 from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_columns, shard_rows
 from crfqn.distributed.workers import connected, run_tasks
 from crfqn.errors import InputError
-from crfqn.estimators.encoded_chain import EncodedChain, loss_over, space_of, training_rules
+from crfqn.estimators.chain_data import ChainLoss, loss_of, possible_support, space_of
 from crfqn.estimators.settings import ChainSettings
-from crfqn.estimators.supports import possible_support
-from crfqn.estimators.transitions import ERROR, find_broken, items_that_stay, refuse_bigrams
+from crfqn.estimators.sources import Encoded
+from crfqn.estimators.transitions import ERROR, refuse_bigrams
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.support import Support
-from crfqn.structures.chain import Chain
-from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
 
@@ -34,10 +32,8 @@ class ChainShard:
     """How a worker makes its shard of a chain's objective, with the labels, columns and rules of all shards."""
 
     number: int
-    loss_class: Any
-    classes: NDArray
+    loss: ChainLoss
     n_features: int
-    rules: TransitionRules | None
     read: Read
     templates: Any
     columns: NDArray[np.int32] | None
@@ -46,26 +42,19 @@ class ChainShard:
     def __call__(self) -> Objective:
         """Read, encode in the columns of all shards, and check; errors name the shard."""
         try:
-            return self._objective()
+            rows = shard_rows(self.read, self.templates)
+            if rows is None:
+                matrix, offsets = scipy.sparse.csr_array((0, self.n_features)), np.zeros(1, np.int64)
+                targets, weights = np.empty(0, np.int32), None
+            else:
+                matrix = in_columns(rows.sequences.matrix, self.columns, self.n_features)
+                offsets, weights = rows.sequences.offsets, rows.weights
+                targets = encode_known_labels(rows.labels, offsets, self.loss.classes)
+            store = FeatureStore.from_matrix(matrix, offsets, allow_empty=True)
         except InputError as error:
             raise InputError(f"shard {self.number}: {error}") from error
-
-    def _objective(self) -> Objective:
-        rows = shard_rows(self.read, self.templates)
-        if rows is None:
-            matrix, offsets = scipy.sparse.csr_array((0, self.n_features)), np.zeros(1, np.int64)
-            targets, weights = np.empty(0, np.int32), None
-        else:
-            matrix = in_columns(rows.sequences.matrix, self.columns, self.n_features)
-            offsets, weights = rows.sequences.offsets, rows.weights
-            targets = encode_known_labels(rows.labels, offsets, self.classes)
-        if self.rules is not None and rows is not None:
-            broken = find_broken(self.rules, PartialLabels(self.classes, targets, None), offsets)
-            if broken is not None:
-                items_that_stay(broken, offsets.size - 1, ERROR)
-        features = SparseMap(FeatureStore.from_matrix(matrix, offsets, allow_empty=True), Pool(1))
-        loss = loss_over(self.loss_class, Chain(offsets, len(self.classes), rules=self.rules), targets)
-        return Objective(features, loss, weights, self.support)
+        self.loss.check(targets, offsets, f"shard {self.number}")
+        return Objective(SparseMap(store, Pool(1)), self.loss(store, targets), weights, self.support)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +73,7 @@ class OnWorkers:
         return objective
 
 
-def encode_shards(X: Any, y: Any, sample_weight: Any, settings: ChainSettings) -> EncodedChain:
+def encode_shards(X: Any, y: Any, sample_weight: Any, settings: ChainSettings) -> Encoded:
     """Return items on the workers of `settings.client`; X as of `Shards`, or Shards."""
     check_dense(X, 0)
     if y is not None or sample_weight is not None:
@@ -112,15 +101,10 @@ def encode_shards(X: Any, y: Any, sample_weight: Any, settings: ChainSettings) -
     support = possible_support(
         space, merged.support(settings.all_possible_states, settings.all_possible_transitions)
     )
-    of_all = (
-        settings._loss_form.loss_class,
-        merged.classes,
-        merged.n_features,
-        training_rules(settings, rules),
-    )
+    loss = loss_of(settings, space)
     makes = [
-        ChainShard(number, *of_all, read, shards.templates, columns, support)
+        ChainShard(number, loss, merged.n_features, read, shards.templates, columns, support)
         for number, (read, columns) in enumerate(zip(shards.reads, merged.columns, strict=True))
     ]
     source = OnWorkers(client, makes, settings.wait, client is not settings.client)
-    return EncodedChain(space, source, merged.n_positions, support)
+    return Encoded(space, source, merged.n_positions, support)

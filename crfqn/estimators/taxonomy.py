@@ -16,11 +16,12 @@ from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.settings import StructuredSettings
 from crfqn.estimators.training import available_if, has_probabilities
 from crfqn.messages import shorten
+from crfqn.model.items import ItemModel
 from crfqn.model.labels import LabelSpace
+from crfqn.model.trained import Fitted
 from crfqn.parameters import with_parameter_documentation
 from crfqn.taxonomy.labels import PathLabels, RowForm, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
-from crfqn.taxonomy.tree import LabelTree
 
 
 @with_parameter_documentation
@@ -90,7 +91,7 @@ class TaxonomyCRF(StructuredSettings, ItemClassifier):
     separator: str = "/"
     fit_intercept: bool = False
 
-    tree_: LabelTree = field(init=False)
+    tree_ = Fitted("tree_")
 
     @available_if(has_probabilities)
     def predict_nodes(self, X: Any) -> NDArray[np.float64]:
@@ -137,11 +138,7 @@ class TaxonomyCRF(StructuredSettings, ItemClassifier):
         rows = None if rows is None else rows.of_tree(tree.names, self.separator)
         return LabelSpace.of_tree(tree, np.flatnonzero(is_label), rows, self.separator), nodes
 
-    def _adopt_labels(self, space: LabelSpace) -> None:
-        assert space.tree is not None
-        super()._adopt_labels(space)
-        self.tree_ = space.tree
-
-    def _restore(self, file: ModelFile) -> None:
-        super()._restore(file)
-        self.taxonomy = self.tree_ if self.model_.has_taxonomy else None
+    def _model_of_file(self, file: ModelFile) -> ItemModel:
+        model = super()._model_of_file(file)
+        self.taxonomy = model.taxonomy
+        return model

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import wraps
 from types import FrameType, MethodType
 from typing import Any, NamedTuple, TypeVar, cast
@@ -21,7 +20,6 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn import metrics
 from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError, warn_caller
-from crfqn.objectives.linear.feature_map import FeatureMap, given_weights
 from crfqn.progress import ProgressDisplay, telling_of_compilation
 from crfqn.result import Progress, Result, Status
 from crfqn.solvers.protocols import Objective, Penalty
@@ -205,12 +203,6 @@ def warn_of_end(result: Result, tol: float, is_convex: bool) -> None:
     if not np.isnan(result.estimated_gap):
         distance += f", by estimate {result.estimated_gap:.2g}"
     warn_caller(f"{result.message} ({distance}, tol {tol:g}, {result.n_iter} iterations)", ConvergenceWarning)
-
-
-def given_result(features: FeatureMap, result: Result) -> Result:
-    """Return the result with weights of the features as they were given, before the map centred them."""
-    coords, weights = given_weights(features, SparseWeights(result.coords, result.weights))
-    return replace(result, coords=coords, weights=weights)
 
 
 def pass_on_interrupt(result: Result) -> None:

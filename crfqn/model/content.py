@@ -38,6 +38,8 @@ LARGEST_WEIGHT = 1e30
 # keeps them (64 MB), and transitions from label to label (128 MB). What a file names one by one may be more.
 LARGEST_TABLE = 1 << 24
 CHAIN, FLAT, CLASSIFIER, TAXONOMY = "chain-crf", "multiclass-crf", "multiclass-classifier", "taxonomy-crf"
+RANKER = "multilabel-ranker"
+OF_SETS = (RANKER, "generalized-least-squares")  # whose items may have several labels
 WEIGHT_TYPES = ("float64", "float32")
 VALUE_STARTS, CRFSUITE_NAMING = "feature_value_start", "crfsuite"
 PAIRS, START, END = "forbidden", "forbidden_start", "forbidden_end"  # rules

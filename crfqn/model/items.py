@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from crfqn.messages import describe, shorten
 from crfqn.model.content import (
     FEATURE,
     NODE,
+    OF_SETS,
+    RANKER,
     STATE,
     TAXONOMY,
     ModelContent,
@@ -39,7 +41,7 @@ from crfqn.model.content import (
 )
 from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Term, explanation, sum_terms
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
-from crfqn.model.featurizers import Featurizer, Table, Words, read_featurizer
+from crfqn.model.featurizers import Table, Words
 from crfqn.model.labels import LabelSpace, descend_tree
 from crfqn.model.model import (
     INTERCEPT,
@@ -49,10 +51,10 @@ from crfqn.model.model import (
     check_threshold,
     is_probable,
     read_temperature,
-    without_weights,
 )
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.texts import are_texts
+from crfqn.model.trained import Trained
 from crfqn.model.uncertainty import find_measure
 from crfqn.model.unknown_features import warn_of_unknown
 from crfqn.model.weights import WeightMatrix
@@ -67,6 +69,17 @@ class Ranking(NamedTuple):
     probabilities: NDArray[np.float64]
 
 
+class Thresholds(NamedTuple):
+    """Thresholds t_ik = intercept_k + coef . s_i, both float64 (K,): item i has label k if its score s_ik is larger."""
+
+    coef: Vector
+    intercept: Vector
+
+    def chosen(self, scores: Vector) -> NDArray[np.bool_]:
+        """Return which labels items have, (I, K), by their scores, (I, K)."""
+        return scores > (scores @ self.coef)[:, None] + self.intercept
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ItemModel(Model):
     """A fitted model of single items, under the names that the estimators have.
@@ -78,22 +91,22 @@ class ItemModel(Model):
     ----------
     labels : LabelSpace
     has_taxonomy : bool, whether the tree was given, and not made of the labels
-    featurizer_ : what makes features of texts, of a table's rows or of other numbers, or None
+    thresholds : of label sets, None where an item has one label
     """
-
-    LABELS_SEQUENCES: ClassVar[bool] = False
 
     labels: LabelSpace
     has_taxonomy: bool = False
-    featurizer_: Featurizer | None = None
+    thresholds: Thresholds | None = None
 
     @classmethod
-    def of_file(cls, file: ModelFile, has_sets: bool = False) -> Self:
-        """Return the model of a file's content; ModelFileError, or another error, where it does not fit together.
-        `has_sets`: of a kind whose items may have several labels."""
-        labels = LabelSpace.of_file(file, has_sets, has_tree=file.kind == TAXONOMY)
+    def of_file(cls, file: ModelFile) -> Self:
+        """Return the model of a file's content; ModelFileError, or another error, where it does not fit together."""
+        labels = LabelSpace.of_file(file, file.kind in OF_SETS, has_tree=file.kind == TAXONOMY)
         n_features = read_size(file, labels.n_nodes)
-        shape = labels.n_nodes, n_features
+        shape, thresholds = (labels.n_nodes, n_features), None
+        if file.kind == RANKER and not labels.has_one_label:
+            size = (len(labels.classes),)
+            thresholds = Thresholds(*(finite(file, f"threshold_{name}", size) for name in Thresholds._fields))
         model = cls(
             kind=file.kind,
             classes_=labels.classes,
@@ -102,25 +115,27 @@ class ItemModel(Model):
             intercept=finite(file, "intercept", (labels.n_nodes,)),
             dense_coef_=read_dense(file, labels.n_nodes),
             loss=file.table("settings").get("loss", "logistic"),  # earlier files do not name it
-            stored=without_weights(file),
-            featurizer_=read_featurizer(file),
+            trained=Trained.of_file(file),
             labels=labels,
             feature_names=read_names(file, n_features),
             temperature=read_temperature(file),
             has_taxonomy=bool(file.metadata["has_taxonomy"]) if file.kind == TAXONOMY else False,
+            thresholds=thresholds,
         )
         if model.featurizer_ is not None and model.featurizer_.n_columns != n_features:
             raise ModelFileError(f"{file.path}: its features are not those that its weights are of")
         return model
 
-    def add_to(self, content: ModelContent, has_sets: bool = False) -> None:
-        """Add labels, features and weights to what a model file holds."""
-        self.add_temperature(content)
+    def add_to(self, content: ModelContent) -> None:
+        super().add_to(content)
         add_matrix(content, NODE, self.weights.csr, STATE, FEATURE)
         content.arrays["intercept"] = np.asarray(self.intercept)
         if self.feature_names is not None:
-            content.strings["feature_names"] = [*self.feature_names]
-        self.labels.add_to(content, has_sets)
+            content.strings["feature_names"] = [str(name) for name in self.feature_names]
+        self.labels.add_to(content, self.kind in OF_SETS)
+        if self.thresholds is not None:
+            for name, values in self.thresholds._asdict().items():
+                content.arrays[f"threshold_{name}"] = values
         if self.kind == TAXONOMY:
             content.metadata["has_taxonomy"] = self.has_taxonomy
 

@@ -13,22 +13,20 @@ from functools import cached_property
 from importlib import import_module
 from math import exp, log
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import NO_WEIGHTS, Vector
-from crfqn.atomic_write import StrPath
-from crfqn.data.model_file import ModelFile, ModelSource, write_model
+from crfqn.arrays import NO_VALUES, Vector
+from crfqn.data.model_file import ModelFile, ModelSource
 from crfqn.data.token_rows import Rows
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
-from crfqn.model.content import ModelContent, narrow_weights
+from crfqn.model.content import DENSE, ModelContent
 from crfqn.model.numpy_engine import NUMPY
-from crfqn.model.results import read_result
+from crfqn.model.trained import FittedModel
 from crfqn.model.weights import WeightMatrix
-from crfqn.result import Result
 
 INTERCEPT = "(intercept)"
 TEMPERATURES = 1e-3, 1e3  # the least and the largest
@@ -55,7 +53,7 @@ class WeightsByName(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Model:
+class Model(FittedModel):
     """A fitted model: what labels, without what trains. `Model.open` reads one from a file, an estimator has one as
     `model_`; attributes have the names that they have at estimators.
 
@@ -73,7 +71,7 @@ class Model:
     intercept : ndarray, shape (K,), or None
     dense_coef_ : ndarray, shape (K, D), weights of a dense block, D = 0 without one
     loss : str, of the training; scores are logarithms of probabilities for "logistic" alone
-    stored : ModelFile, what the model's file has besides labels and weights, or None
+    trained : how it was trained, None where nobody knows
     feature_names : names of the features by column, or None; a vocabulary or a featurizer has names of its own
     temperature : float, which all scores are divided by where they become probabilities (`calibrate`)
 
@@ -89,20 +87,12 @@ class Model:
     [('D', 'N')]
     """
 
-    LABELS_SEQUENCES: ClassVar[bool]
-    RANKS_LABELS: ClassVar[bool] = False
-
-    kind: str
-    classes_: NDArray
-    n_features_in_: int
     weights: WeightMatrix
     intercept: Vector | None = None
     dense_coef_: Vector
     loss: str = "logistic"
-    stored: ModelFile | None = None
     feature_names: Sequence[str] | Mapping[int, str] | None = None
     temperature: float = 1.0
-    trained: Any = None  # crfqn.model.trained.Trained, of a model that an estimator has trained or loaded
 
     @staticmethod
     def open(source: ModelSource) -> Any:
@@ -121,63 +111,6 @@ class Model:
             source
         )  # which knows the classes below this one
 
-    def save(self, path: StrPath, extra: dict[str, Any] | None = None, dtype: str = "float64") -> None:
-        """Write the model to one file, atomically and without pickle; `crfqn.load` and `open` read it.
-
-        Parameters
-        ----------
-        path : str or path-like
-        extra : dict, optional
-            JSON values to keep with the model; by default those of the file that it was opened from.
-        dtype : {"float64", "float32"}, default "float64"
-            Of the weights in the file.
-
-        Raises
-        ------
-        InputError
-            For another dtype, and for weights too large for it; for a path with the extension of another format; for a
-            model that was not opened from a file, which its estimator saves.
-        ModelFileError
-            The path cannot be written, or `extra` is no JSON.
-        """
-        if self.stored is None:
-            raise InputError("expected a model that was opened from a file; its estimator saves it")
-        content = ModelContent(dict(self.stored.arrays), {}, dict(self.stored.metadata))
-        self.add_to(content)
-        narrow_weights(content, dtype)
-        content.metadata["extra"] = self.extra_ if extra is None else extra
-        write_model(path, self.kind, content.arrays, content.strings, content.metadata)
-
-    @property
-    def training_(self) -> dict[str, Any]:
-        """What `crfqn train` keeps of the training and its data (docs/formats.md)."""
-        if self.trained is not None:
-            return self.trained.training
-        return {} if self.stored is None else self.stored.training
-
-    @property
-    def extra_(self) -> dict[str, Any]:
-        """The user's own JSON values in the file."""
-        return {} if self.stored is None else self.stored.table("extra")
-
-    def get_params(self, deep: bool = False) -> dict[str, Any]:
-        """Return the parameters of the training by name, those that were chosen automatically as "auto"."""
-        return {} if self.stored is None else dict(self.stored.table("settings"))
-
-    @property
-    def _fitted_strengths(self) -> dict[str, float]:
-        """Strengths of the training by name."""
-        if self.trained is not None:
-            return dict(self.trained.strengths)
-        return {} if self.stored is None else self.stored.table("strengths")
-
-    @cached_property
-    def result_(self) -> Result:
-        """How the training ended, without its weights."""
-        if self.stored is None:
-            raise AttributeError("the model was not opened from a file, which has the result of its training")
-        return read_result(self.stored, NO_WEIGHTS)
-
     @property
     def coef_(self) -> Any:
         """The weights as scipy's `csr_array`, (K, F)."""
@@ -188,15 +121,12 @@ class Model:
         """The names of all features, None where they have none."""
         return self.names
 
-    @abstractmethod
     def add_to(self, content: ModelContent) -> None:
-        """Add labels, features and weights to what a model file holds."""
-
-    def add_temperature(self, content: ModelContent) -> None:
-        """Add the temperature to what a model file holds, where it is not 1."""
         content.metadata.pop("temperature", None)
         if self.temperature != 1.0:
             content.metadata["temperature"] = self.temperature
+        if self.n_dense_:
+            content.arrays[DENSE] = self.dense_coef_
 
     def with_temperature(self, temperature: float) -> Self:
         """Return the model with another temperature; 1 undoes `calibrate`.
@@ -293,10 +223,19 @@ class Model:
             raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {self.loss!r}")
 
     @property
+    def n_stored(self) -> int:
+        others = (self.dense_coef_, NO_VALUES if self.intercept is None else self.intercept)
+        return self.n_nonzero + sum(int(np.count_nonzero(array)) for array in others)
+
+    @property
     def n_nonzero(self) -> int:
         """Number of weights that are not 0, those of intercepts and of a dense block left out."""
         tables = (value for value in self.__dict__.values() if isinstance(value, WeightMatrix))
         return int(sum(np.count_nonzero(table.values) for table in tables))
+
+    @property
+    def used_features(self) -> NDArray[np.int64]:
+        return self.kept_features_
 
     @cached_property
     def kept_features_(self) -> NDArray[np.int64]:
@@ -408,9 +347,3 @@ def read_temperature(file: ModelFile) -> float:
             f"{file.path}: temperature: expected a number from 0.001 to 1000, got {describe(temperature)}"
         )
     return float(temperature)
-
-
-def without_weights(file: ModelFile) -> ModelFile:
-    """Return what a model file has besides labels and weights."""
-    arrays = {"trace": file.arrays["trace"]} if "trace" in file.arrays else {}
-    return replace(file, arrays=arrays, strings={})

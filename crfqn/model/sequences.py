@@ -60,10 +60,10 @@ from crfqn.model.model import (
     check_threshold,
     is_probable,
     read_temperature,
-    without_weights,
 )
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.path_differences import PathDifferences
+from crfqn.model.trained import Trained
 from crfqn.model.uncertainty import find_measure
 from crfqn.model.unknown_features import KeyWatches
 from crfqn.model.weights import WeightMatrix
@@ -126,7 +126,7 @@ class SequenceModel(Model):
             weights=matrix(NODE, STATE, FEATURE, (n_states, n_features)),
             dense_coef_=read_dense(file, n_states),
             loss=settings.get("loss", "logistic"),  # earlier files do not name it
-            stored=without_weights(file),
+            trained=Trained.of_file(file),
             vocabulary_=vocabulary,
             rules_=read_rules(file, n_states),
             edges=matrix("edge", FROM, TO, (n_states, n_states)),
@@ -140,7 +140,7 @@ class SequenceModel(Model):
 
     def add_to(self, content: ModelContent) -> None:
         """Add labels, features and weights to what a model file holds; of named features those that have a weight."""
-        self.add_temperature(content)
+        super().add_to(content)
         add_matrix(content, NODE, self.weights.csr, STATE, FEATURE)
         add_matrix(content, "edge", self.edges.csr, FROM, TO)
         add_labels(content, self.classes_)

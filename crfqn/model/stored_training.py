@@ -1,4 +1,4 @@
-"""What a model file holds of its training, checked in the same way by all that open it: settings, strengths, result."""
+"""The settings in a model file, checked in the same way by all that open it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from crfqn.data.schemes import find_scheme
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
 from crfqn.model.content import CLASSIFIER, FLAT
-from crfqn.model.trained import Trained
 from crfqn.parameters import PARAMETERS, Parameter, check_nonnegative
 from crfqn.taxonomy.labels import check_separator
 
@@ -25,14 +24,12 @@ OF_FLAT = {
 
 
 def check_training(file: ModelFile) -> None:
-    """Raise ModelFileError for settings that are none, and where the result of the training, its strengths, the recipe
-    or the user's values are not what a model file holds; InputError for a strength that is none."""
+    """Raise ModelFileError for settings that are none; `Trained.of_file` checks what else there is."""
     settings = file.table("settings")
     try:
         _check_settings(settings, OF_FLAT if file.kind in (FLAT, CLASSIFIER) else OF_STRUCTURES)
     except InputError as error:
         raise ModelFileError(f"{file.path}: settings: {error}") from None
-    Trained.of_file(file, settings, {})
 
 
 def _check_settings(settings: Mapping[str, Any], others: Mapping[str, Parameter]) -> None:

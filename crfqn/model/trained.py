@@ -1,20 +1,25 @@
-"""What a model knows of the training that has made it."""
+"""Fitted models as values, and what they know of the training that made them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.arrays import NO_WEIGHTS
-from crfqn.data.model_file import ModelFile
-from crfqn.errors import ModelFileError
-from crfqn.model.content import ModelContent
+from crfqn.atomic_write import StrPath
+from crfqn.data.model_file import ModelFile, write_model
+from crfqn.errors import InputError, ModelFileError
+from crfqn.messages import describe
+from crfqn.model.content import ModelContent, narrow_weights
 from crfqn.model.featurizers import read_featurizer
 from crfqn.model.results import SUMMARY, TRACE, held_out_content, read_result
-from crfqn.parameters import check_nonnegative
 from crfqn.result import Result
 
 STRENGTHS = ("l1", "l2", "group_l1")
@@ -22,13 +27,15 @@ STRENGTHS = ("l1", "l2", "group_l1")
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A training that has ended, and made a model.
+    """A training that has ended.
 
-    result : how it has ended, without the weights, which the model has
-    strengths : of the penalty by name; some or all may be missing of another tool's model
+    result : how it ended, without the weights, which the model has
+    strengths : of the penalty by name; empty where nobody knows, as of another tool's model
     settings : the parameters of the training, as a model file holds them
     n_weights : how many weights there could have been, 0 where nobody knows
-    extra : what users keep with a model, None but for loaded ones; training, featurizer : what `crfqn train` keeps
+    extra : JSON values of users in the model's file, None for a model of no file
+    training, featurizer : what `crfqn train` keeps of the training and its data (docs/formats.md)
+    version : of crfqn in the model's file, None for a model of no file
     """
 
     result: Result
@@ -38,14 +45,12 @@ class Trained:
     extra: dict[str, Any] | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
     featurizer: Any = None
+    version: str | None = None
 
     @classmethod
-    def of_file(cls, file: ModelFile, settings: Mapping[str, Any], unnamed: Mapping[str, float]) -> Trained:
-        """Return the training that a model file tells of; ModelFileError where it does not fit together.
-
-        settings : the parameters as they are now; unnamed : the strengths of files that name none
-        """
-        strengths: Mapping[str, float] = unnamed
+    def of_file(cls, file: ModelFile) -> Trained:
+        """Return the training that a model file describes; ModelFileError where it is none."""
+        strengths: Mapping[str, float] = {}
         if "strengths" in file.metadata:
             strengths = file.table("strengths")
             if strengths.keys() != set(STRENGTHS):
@@ -53,45 +58,156 @@ class Trained:
                     f"{file.path}: strengths: expected {', '.join(STRENGTHS)}, got {[*strengths]}"
                 )
         for name, value in strengths.items():
-            check_nonnegative(name, value)
+            if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value < np.inf:
+                raise ModelFileError(
+                    f"{file.path}: strengths: {name}: expected a finite number >= 0, got {describe(value)}"
+                )
         return cls(
             read_result(file, NO_WEIGHTS),
             {name: float(value) for name, value in strengths.items()},
-            settings,
-            0,
-            file.table("extra"),
-            file.training,
-            read_featurizer(file),
+            file.table("settings"),
+            extra=file.table("extra"),
+            training=file.training,
+            featurizer=read_featurizer(file),
+            version=file.metadata.get("crfqn_version"),
         )
 
-    def add_to(self, content: ModelContent, n_nonzero: int, used_features: Any, extra: Any) -> None:
-        """Add the training to what a model file holds; used_features : a function that returns those with a weight."""
+    def add_to(self, content: ModelContent) -> None:
+        """Add the training to what a model file holds."""
         result = self.result
         rows = [[getattr(row, name) for name in TRACE] for row in result.trace.rows]
         content.arrays["trace"] = np.array(rows, np.float64).reshape(-1, len(TRACE))
-        if self.strengths.keys() == set(STRENGTHS):
+        if self.strengths:
             content.metadata["strengths"] = dict(self.strengths)
         content.metadata |= {
             "settings": dict(self.settings),
-            "n_nonzero": n_nonzero,
             "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
             | {"status": result.status.name}
             | ({"is_doubtful": True} if result.is_doubtful else {})
             | ({} if result.held_out is None else {"held_out": held_out_content(result.held_out)}),
-            "extra": extra or {},
         }
+        if self.version is not None:
+            content.metadata["crfqn_version"] = self.version
         if self.training:
             content.metadata["training"] = self.training
-        if self.featurizer:
-            content.metadata["featurizer"] = self.featurizer.as_dict(used_features())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedModel(ABC):
+    """What a training has made, a frozen value.
+
+    kind : of its files; classes_ : the labels; n_features_in_ : the features
+    trained : how it was made
+    """
+
+    LABELS_SEQUENCES: ClassVar[bool] = False
+    RANKS_LABELS: ClassVar[bool] = False
+
+    kind: str
+    classes_: NDArray
+    n_features_in_: int
+    trained: Trained | None = None
+
+    @abstractmethod
+    def add_to(self, content: ModelContent) -> None:
+        """Add labels, features and weights to what a model file holds."""
+
+    @property
+    @abstractmethod
+    def n_stored(self) -> int:
+        """The number of the weights in a file: all that are not 0."""
+
+    @property
+    def used_features(self) -> NDArray[np.int64]:
+        """The features that a prediction reads, sorted."""
+        return np.arange(self.n_features_in_)
+
+    @property
+    def current(self) -> Self:
+        """The model; a new one where users have given its weights other arrays."""
+        return self
+
+    def content(self, extra: dict[str, Any] | None = None, dtype: str = "float64") -> ModelContent:
+        """Return what a file of the model holds; parameters and errors as of `save`."""
+        if self.trained is None:
+            raise InputError("expected a model of a training or of a file, got one without")
+        content = ModelContent(
+            metadata={
+                "n_features": self.n_features_in_,
+                "n_classes": len(self.classes_),
+                "n_nonzero": self.n_stored,
+                "extra": (self.trained.extra if extra is None else extra) or {},
+            }
+        )
+        self.trained.add_to(content)
+        if self.trained.featurizer:
+            content.metadata["featurizer"] = self.trained.featurizer.as_dict(self.used_features)
+        self.add_to(content)
+        narrow_weights(content, dtype)
+        return content
+
+    def save(self, path: StrPath, extra: dict[str, Any] | None = None, dtype: str = "float64") -> None:
+        """Write the model to one file, atomically and without pickle; `crfqn.load` and `open` read it.
+
+        Parameters
+        ----------
+        path : str or path-like
+        extra : dict, optional
+            JSON values to keep with the model; by default those of the file that it was opened from.
+        dtype : {"float64", "float32"}, default "float64"
+            Of the weights in the file.
+
+        Raises
+        ------
+        InputError
+            For another dtype, for weights too large for it, for a path with the extension of another format, and for
+            what a file cannot hold, such as functions.
+        ModelFileError
+            The path cannot be written, or `extra` is no JSON.
+        """
+        content = self.content(extra, dtype)
+        write_model(path, self.kind, content.arrays, content.strings, content.metadata)
+
+    @property
+    def training_(self) -> Mapping[str, Any]:
+        """What `crfqn train` keeps of the training and its data (docs/formats.md)."""
+        return {} if self.trained is None else self.trained.training
+
+    @property
+    def featurizer_(self) -> Any:
+        """What makes features of texts, of a table's rows or of other numbers, or None."""
+        return None if self.trained is None else self.trained.featurizer
+
+    @property
+    def extra_(self) -> dict[str, Any]:
+        """The user's own JSON values in the file."""
+        return {} if self.trained is None else self.trained.extra or {}
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """Return the parameters of the training by name, those that were chosen automatically as "auto"."""
+        return {} if self.trained is None else dict(self.trained.settings)
+
+    @property
+    def _fitted_strengths(self) -> dict[str, float]:
+        """Strengths of the training by name."""
+        return {} if self.trained is None else dict(self.trained.strengths)
+
+    @cached_property
+    def result_(self) -> Result:
+        """How the training ended, without its weights."""
+        if self.trained is None:
+            raise AttributeError("the model has no result of a training")
+        return self.trained.result
 
 
 MISSING: Any = object()
 
 
 class Fitted:
-    """Attribute of a fitted estimator that its model has, under a dotted path; AttributeError where it is not there, or
-    None and `is_needed`. Before a fit it is `default`, if there is one. To set it makes another model."""
+    """Attribute of a fitted estimator that its model has, under a dotted path. Setting it makes another model.
+
+    default : the value before a fit, by default an AttributeError; is_needed : whether None is an AttributeError, too
+    """
 
     def __init__(self, path: str, default: Any = MISSING, is_needed: bool = False) -> None:
         self.path, self.default, self.is_needed = path.split("."), default, is_needed
@@ -104,7 +220,7 @@ class Fitted:
             return self
         value = estimator.__dict__.get("model_", MISSING)
         for name in self.path if value is not MISSING else ():
-            value = value.get(name, MISSING) if isinstance(value, dict) else getattr(value, name)
+            value = value.get(name, MISSING) if isinstance(value, dict) else getattr(value, name, MISSING)
         value = self.default if value is MISSING else value
         if value is MISSING or (value is None and self.is_needed):
             raise AttributeError(f"{type(estimator).__name__} has no {self.name} of a training")

@@ -18,7 +18,7 @@ from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 from crfqn.recipes.sources import Observed, Origin, Prepared
 
 if TYPE_CHECKING:
-    from crfqn.estimators.estimator import Estimator
+    from crfqn.estimators.estimator import LinearEstimator
 
 # Names of `crfqn`, which imports them when they are asked for.
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
@@ -60,7 +60,7 @@ def observe(
     return observe_documents(recipe, path, features, keeps_blank)
 
 
-def build_estimator(recipe: Recipe, **overrides: Any) -> "Estimator":
+def build_estimator(recipe: Recipe, **overrides: Any) -> "LinearEstimator":
     """Return the untrained estimator of a recipe with parameters replaced by `overrides` that are not None; another
     `penalty` keeps the strengths that it has as well. A recipe over a taxonomy needs that of its data unless it is
     inferred: `taxonomy=prepared.given_taxonomy`. RecipeError for unknown settings of the solver section, InputError for

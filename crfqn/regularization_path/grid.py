@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from crfqn.atomic_write import replace_data_file
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import Strengths
-from crfqn.estimators.estimator import Estimator
+from crfqn.estimators.estimator import LinearEstimator
 from crfqn.parameters import is_number
 
 LOOSER = 10.0  # times tol: the tolerance of all values but the last
@@ -89,7 +89,7 @@ class Grid:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, descending(getattr(self, name), name))
 
-    def parameter(self, estimator: Estimator) -> str:
+    def parameter(self, estimator: LinearEstimator) -> str:
         """Return the parameter that varies, "l1" or "group_l1"; InputError where the penalty has neither."""
         names = [name for name in ("l1", "group_l1") if getattr(self, name) is not None]
         parameter = names[0] if names else estimator._path_parameter
@@ -151,7 +151,7 @@ class Around:
         if not (is_number(self.factor) and 1 < self.factor < np.inf):
             raise InputError(f"factor: expected a finite number > 1, got {self.factor!r}")
 
-    def parameter(self, estimator: Estimator) -> None:
+    def parameter(self, estimator: LinearEstimator) -> None:
         """Return None, as no single parameter descends."""
 
     def values(self, centre: Strengths, parameter: str) -> list[Strengths]:
@@ -217,7 +217,7 @@ class RegularizationPath:
     n_broken : int64, weights that the strong rule had left out and the check of all gradients added
     """
 
-    models: tuple[Estimator, ...]
+    models: tuple[LinearEstimator, ...]
     score: NDArray[np.float64]
     fold_scores: NDArray[np.float64]
     l1_max: float
@@ -282,7 +282,7 @@ class RegularizationPath:
         return f"better than the default by {gain:.4f} ({noise}): {where}"
 
     @property
-    def best_model(self) -> Estimator:
+    def best_model(self) -> LinearEstimator:
         """Estimator at `best_index`."""
         return self.models[self.best_index]
 

@@ -30,7 +30,7 @@ from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic import AUTO, Strengths, chosen_strengths
 from crfqn.estimators.chain import ChainCRF
-from crfqn.estimators.estimator import Estimator
+from crfqn.estimators.estimator import LinearEstimator
 from crfqn.estimators.labels import are_sets
 from crfqn.estimators.problem import Problem
 from crfqn.objectives.linear.feature_map import centred_weights
@@ -42,7 +42,7 @@ from crfqn.solvers.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool
 
-Score = Callable[[Estimator], float]
+Score = Callable[[LinearEstimator], float]
 CUT_OFF = (Status.INTERRUPTED, Status.CALLBACK)  # trainings that somebody has ended
 
 
@@ -55,7 +55,7 @@ class PreparedPath:
     weights are zero; at `point` the others are optimal for that; `automatic` is the value that "auto" stands for.
     """
 
-    settings: Estimator
+    settings: LinearEstimator
     problem: Problem
     solver: Any
     parameter: str = ""
@@ -66,7 +66,7 @@ class PreparedPath:
 
 @contextmanager
 def prepare_path(
-    estimator: Estimator, X: Any, y: Any, sample_weight: Any = None, path_parameter: str | None = "l1"
+    estimator: LinearEstimator, X: Any, y: Any, sample_weight: Any = None, path_parameter: str | None = "l1"
 ) -> Iterator[PreparedPath]:
     """Prepare trainings of an estimator: of a path, with the largest value of the parameter that descends, or for None
     around its strengths. A context manager, whose threads are there as long as the block runs."""
@@ -108,7 +108,7 @@ class PathStep:
     """The training under one value: a fitted model, its score on the validation items (nan without), and `n_broken`,
     the weights that the strong rule had left out and the check of all gradients added."""
 
-    model: Estimator
+    model: LinearEstimator
     score: float
     n_broken: int = 0
 
@@ -187,7 +187,7 @@ def train(
     )
 
 
-def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> Estimator:
+def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> LinearEstimator:
     """Return an estimator fitted under strengths with the weights of `result`; it shares labels and names with
     others."""
     with warnings.catch_warnings():
@@ -196,7 +196,7 @@ def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> Esti
 
 
 def crf_path(
-    estimator: Estimator,
+    estimator: LinearEstimator,
     X: Any,
     y: Any,
     *,
@@ -337,7 +337,7 @@ def score_on(scorer: Any, items: tuple[Any, Any] | None) -> Score | None:
 
 
 def fold_scores_of(
-    estimator: Estimator, fold: Fold, values: Any, grid: Grid | Around, scorer: Any
+    estimator: LinearEstimator, fold: Fold, values: Any, grid: Grid | Around, scorer: Any
 ) -> Generator[float]:
     """Yield the score of a fold under each value; it ends with a training that is cut off, but for the first."""
     score, n_scores = score_on(scorer, (fold.X_test, fold.y_test)), 0
@@ -387,7 +387,7 @@ def with_best_refined(
 
 def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
     """Raise InputError for arguments of `crf_path` that do not go together or are of another type."""
-    if not isinstance(estimator, Estimator):
+    if not isinstance(estimator, LinearEstimator):
         raise InputError(
             f"estimator: expected a ChainCRF, TaxonomyCRF or MulticlassCRF, got {type(estimator).__name__}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crfqn import CalibratedLeastSquares, ChainCRF, MulticlassCRF, MultilabelRanker, TaxonomyCRF
+from crfqn import CalibratedLeastSquares, ChainCRF, MulticlassCRF, MultilabelRanker, TaxonomyCRF, crf_path
 from crfqn.errors import InputError
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
@@ -28,7 +28,7 @@ def test_the_problem_is_that_of_fit(model):
     found = minimize(problem.objective, problem.penalty, ProxQN(), problem.start, tol=1e-8)
     model.fit(*data)
     assert found.value == pytest.approx(model.result_.value, rel=1e-6)
-    classes = problem.space.classes if isinstance(model, ChainCRF) else problem.model.classes_
+    classes = problem.space.model(problem.start).classes_
     assert classes.tolist() == model.classes_.tolist()
     assert problem.strengths == model._fitted_strengths
 
@@ -43,5 +43,6 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 
 
 def test_stages_have_no_single_problem():
-    with pytest.raises(InputError, match="a problem for every stage"):
-        CalibratedLeastSquares().prepare(X, Y)
+    assert not hasattr(CalibratedLeastSquares(), "prepare")
+    with pytest.raises(InputError, match="got CalibratedLeastSquares"):
+        crf_path(CalibratedLeastSquares(), X, Y)

@@ -1,5 +1,6 @@
 """`crfqn.Model`: a fitted model as a value, opened from a file or taken from an estimator."""
 
+import dataclasses
 import pickle
 import subprocess
 import sys
@@ -164,8 +165,8 @@ def test_wrong_use(case, tmp_path):
     estimator, _, _, _, _ = case
     with pytest.raises(ModelFileError, match=r"no\.crfqn"):
         Model.open(tmp_path / "no.crfqn")
-    with pytest.raises(InputError, match="its estimator saves it"):
-        estimator.model_.save(tmp_path / "m.crfqn")
+    with pytest.raises(InputError, match="got one without"):
+        dataclasses.replace(estimator.model_, trained=None).save(tmp_path / "m.crfqn")
     assert not hasattr(type(estimator)(), "model_")
     with pytest.raises(AttributeError):  # frozen
         estimator.model_.classes_ = np.array([1])

@@ -11,7 +11,9 @@ import pytest
 import crfqn
 from crfqn import ChainCRF, Sequences, Tagger, Templates, Transitions, interchange
 from crfqn.errors import InputError, ModelFileError, UnknownFeaturesWarning
+from crfqn.estimators.chain_data import encode_known
 from crfqn.model.opening import open_model
+from crfqn.model.space import SequenceSpace
 
 WORDS = ["the", "dog", "sees", "a", "cat", "and", "The", "Cat", "sees", "it", "under", "a", "tree"]
 
@@ -172,7 +174,7 @@ def test_strings_are_words_for_templates_of_one_column(tmp_path):
 
 def test_sequences_of_sparse_matrices(files):
     model, path, X = files["dicts"]
-    encoded = model._encode(X)
+    encoded = encode_known(X, SequenceSpace.of(model.model_))
     assert isinstance(encoded, Sequences)
     assert Tagger(path).tag_items(encoded) == model.predict(X).tolist()
 

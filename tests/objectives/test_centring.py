@@ -6,7 +6,6 @@ import scipy.sparse as sp
 
 from crfqn.arrays import SparseWeights
 from crfqn.data.features import FeatureStore
-from crfqn.estimators.items import centred
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import centred_weights, given_weights, split_coords
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -19,6 +18,11 @@ SHIFTS = {"near": np.array([0.0, 2.0, -1.0, 5.0, 1.0]), "far": np.array([0.0, 20
 OFFSETS = np.arange(N + 1)
 NODES = split_coords(np.arange(0, K * (F + 1), 2), K, F + 1)
 TABLE = RNG.standard_normal((K, N))
+
+
+def centred(features, weights):
+    """Return the map less the means of its features."""
+    return features.centred_at(features.means(weights))
 
 
 def dense(x, n_threads=1):

@@ -266,7 +266,7 @@ class TestStages:
     def test_transformers(self, tmp_path):
         model = StagewiseRegression(generator=PCA(whiten=True), batch_size=12, max_iter=2, update="linear")
         assert model.fit(X[TRAIN], Y[TRAIN]).score(X[TEST], Y[TEST]) > 0.7
-        with pytest.raises(InputError, match="no place for transformers"):
+        with pytest.raises(InputError, match="a model file holds those of"):
             model.save(tmp_path / "m.crfqn")
         basis = CalibratedLeastSquares(basis=PolynomialFeatures(2, include_bias=False)).fit(
             X[TRAIN], Y[TRAIN]
@@ -466,5 +466,4 @@ def test_ctrl_c_at_every_moment_leaves_the_stages_so_far(model):
 def test_a_model_of_stages_has_no_parameters_of_runs(name):
     model = StagewiseRegression()
     assert name not in model.get_params()
-    with pytest.raises(AttributeError, match=f"no parameter '{name}'"):
-        getattr(model, name)
+    assert not hasattr(model, name)

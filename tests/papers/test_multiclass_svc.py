@@ -90,7 +90,7 @@ def test_the_gap_is_that_of_the_model_that_is_returned(kernel, C, is_separable):
     y[:6] = y[:6] if is_separable else np.arange(6) % 3
     data = X @ X.T if kernel == "precomputed" else X
     model = MulticlassSVC(C=C, kernel=kernel, coef0=1.0, max_iter=300).fit(data, y)
-    gram = data if kernel == "precomputed" else model._function(X, X)
+    gram = data if kernel == "precomputed" else model.model_.kernel(X, X)
     alpha = np.zeros((3, n_items))
     alpha[:, model.support_] = model.dual_coef_
     scores, own = alpha @ gram, (y, np.arange(n_items))
@@ -156,7 +156,7 @@ def test_weights_of_classes_and_items(iris):
     X, y = iris
     by_class = MulticlassSVC(class_weight={"setosa": 0.5, "virginica": 2.0}).fit(X, y)
     factors = np.where(y == "setosa", 0.5, np.where(y == "virginica", 2.0, 1.0))
-    gamma = by_class._function.gamma
+    gamma = by_class.model_.kernel.gamma
     by_item = MulticlassSVC(gamma=gamma).fit(X, y, factors)
     np.testing.assert_allclose(by_item.decision_function(X), by_class.decision_function(X))
     left_out = MulticlassSVC(gamma=1.0).fit(X, y, np.arange(150) % 2)

@@ -19,12 +19,13 @@ from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.items import item_features
+from crfqn.estimators.item_data import item_features
+from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
 from crfqn.objectives.sums import total
 from crfqn.papers.agarwal2014.fits import ItemStream, advanced, normal_solver, residual, ridge_of
 from crfqn.papers.agarwal2014.generalized import clipped
-from crfqn.papers.agarwal2014.stages import StagedModel, StageList
+from crfqn.papers.agarwal2014.stages import StagedEstimator, StageList
 from crfqn.threads import Pool
 
 SMALLEST = 1e-6  # singular value of the functions, in units of the largest: powers of 0 and 1 are the same
@@ -77,7 +78,7 @@ class Calibration(StageList):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CalibratedLeastSquares(StagedModel[Calibration]):
+class CalibratedLeastSquares(StagedEstimator[Calibration]):
     """Least squares with a link that is learnt: residual fits and calibrations in turns (Algorithm 2).
 
     A stage fits weights to what the predictions so far have left over, refits the labels to functions of the
@@ -151,12 +152,12 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Calibration:
         return Calibration(**self._stage_settings, is_exclusive=is_exclusive)
 
-    def _stored_stages(self, file: ModelFile, n_labels: int, n_features: int) -> Calibration:
-        stages = self._new_stages((), self._is_exclusive)
-        stages.read_from(file, n_labels)
+    def _stored_stages(self, file: ModelFile, labels: LabelSpace, n_features: int) -> Calibration:
+        stages = self._new_stages((), labels.has_one_label)
+        stages.read_from(file, labels.n_nodes)
         widths = {table.shape[1] for table in stages.residual_tables}
         functions = {table.shape[1] for table in stages.calibration_tables}
-        expected = {n_features + bool(self.fit_intercept)}, {n_labels * len(self.basis)}
+        expected = {n_features + bool(self.fit_intercept)}, {labels.n_nodes * len(self.basis)}
         is_whole = len(stages.residual_tables) == len(stages.calibration_tables)
         if not (is_whole and widths <= expected[0] and functions <= expected[1]):
             raise ModelFileError(

@@ -5,7 +5,7 @@ Targets lie on the simplex or the hypercube, the penalty is a ridge. Shapes: I i
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, SolverTable, Strengths, make_penalty
-from crfqn.estimators.items import ItemEstimator, Targets
+from crfqn.estimators.items import ItemEstimator, ItemPredictions
 from crfqn.estimators.labels import LabelSets
 from crfqn.estimators.training import available_if
 from crfqn.model.labels import LabelSpace
@@ -30,7 +30,6 @@ from crfqn.parameters import PARAMETERS
 from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.projections import project_simplex
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
-from crfqn.structures.structure import Structure
 
 LINK_OF = {True: "softmax", False: "sigmoid"}  # by whether an item has one label
 NEVER = float(np.finfo(np.float64).eps)  # the smallest probability of a label among several
@@ -46,34 +45,29 @@ def clipped(table: Vector, is_exclusive: bool) -> Vector:
 
 def has_one_label(model: Any) -> bool:
     """Return True where items have one label each; AttributeError, as scikit-learn asks, if not."""
-    if hasattr(model, "_space") and not model._space.has_one_label:
+    if model._is_fitted and not model._is_exclusive:
         raise AttributeError("items have several labels: predict_proba has the probability of each")
     return True
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class LeastSquaresModel(ItemEstimator):
-    """Base class of the classifiers by least squares; their penalty is l2/2 ||W||^2, a ridge."""
+def potential_of(link: Any, is_exclusive: bool) -> Potential:
+    """Return Phi of a link for items with one label, or with several."""
+    return named_link(LINK_OF[is_exclusive] if isinstance(link, str) and link == AUTO else link)
 
-    l1: float | str | None = field(default=0.0, init=False)
-    l2: float | None = field(default=1.0, kw_only=False)
-    group_l1: float | str | None = field(default=0.0, init=False)
-    tol: float = 1e-3
+
+class LeastSquaresPredictions(ItemPredictions):
+    """Predictions of the classifiers by least squares: probabilities of labels, and label sets by these."""
 
     TAKES_SETS: ClassVar[bool] = True
-    PARAMETERS: ClassVar = {
-        **PARAMETERS,
-        **{name: replace(PARAMETERS[name], words=()) for name in ("l2", "tol")},
-    }
 
-    @abstractmethod
     def _probabilities(self, scores: Vector) -> Vector:
         """Return the predicted probability of each label, (K, items), from scores (K, items)."""
+        raise NotImplementedError
 
     @property
     def _is_exclusive(self) -> bool:
         """Whether an item has one label."""
-        return self._space.has_one_label
+        return self._fitted.labels.has_one_label
 
     def _targets_of(self, sets: LabelSets) -> Vector:
         """Return the label sets as vertices of the simplex or of the hypercube, (K, I)."""
@@ -111,20 +105,15 @@ class LeastSquaresModel(ItemEstimator):
         with np.errstate(divide="ignore"):
             return Decoding(self.classes_[np.concatenate(codes)], np.log(np.concatenate(best)))
 
-    @property
-    def _path_parameter(self) -> str:
-        return "l2"
 
-    @property
-    def _strengths(self) -> dict[str, float]:
-        return {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}
-
-    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
-        return make_penalty("l2", strengths, layout)
+LEAST_SQUARES_PARAMETERS = {
+    **PARAMETERS,
+    **{name: replace(PARAMETERS[name], words=()) for name in ("l2", "tol")},
+}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GeneralizedLeastSquares(LeastSquaresModel):
+class GeneralizedLeastSquares(LeastSquaresPredictions, ItemEstimator):
     """A generalised linear model E[y | x] = g(W x + b), trained by repeated least squares.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),
@@ -194,35 +183,42 @@ class GeneralizedLeastSquares(LeastSquaresModel):
         "l-bfgs": partial(LBFGS, warm_up=False),
     }
 
+    PARAMETERS: ClassVar = LEAST_SQUARES_PARAMETERS
+
+    l1: float | str | None = field(default=0.0, init=False)
+    l2: float | None = field(default=1.0, kw_only=False)
+    group_l1: float | str | None = field(default=0.0, init=False)
+    tol: float = 1e-3
     link: Any = AUTO
 
-    def _potential(self, is_exclusive: bool) -> Potential:
-        """Return Phi for items with one label, or with several."""
-        return named_link(LINK_OF[is_exclusive] if self.link == AUTO else self.link)
+    @property
+    def _path_parameter(self) -> str:
+        return "l2"
 
-    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
-        return targets
+    @property
+    def _strengths(self) -> dict[str, float]:
+        return {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}
 
-    def _read(self, checked: ItemEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
-        X, targets = super()._read(checked, X, y, sample_weight)
-        is_exclusive = targets.space.has_one_label
-        potential = self._potential(is_exclusive)
-        if isinstance(potential, LogSumExp) and not is_exclusive:
+    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
+        return make_penalty("l2", strengths, layout)
+
+    def _loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
+        potential = potential_of(self.link, labels.has_one_label)
+        if isinstance(potential, LogSumExp) and not labels.has_one_label:
             raise InputError(
                 'link: "softmax" is for one label an item; use "sigmoid" or "identity" for several'
             )
         if potential == LINKS["softmax"]:  # the same loss, compiled
-            codes = targets.labels.argmax(axis=0).astype(np.int32)
-            return X, targets._replace(labels=MultinomialLogistic.of_labels(codes, len(targets.labels)))
-        return X, targets._replace(labels=Link(potential, targets.labels))
+            return MultinomialLogistic.of_labels(targets.argmax(axis=0).astype(np.int32), len(targets))
+        return Link(potential, targets)
 
     def _probabilities(self, scores: Vector) -> Vector:
-        return clipped(self._potential(self._is_exclusive).gradient(scores), self._is_exclusive)
+        potential = potential_of(self._fitted.trained.settings["link"], self._is_exclusive)
+        return clipped(potential.gradient(scores), self._is_exclusive)
 
-    def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
-        """Return the intercepts, centred for the softmax, the only known link that ignores what all scores share."""
-        is_softmax = isinstance(self._potential(space.has_one_label), LogSumExp)
-        return super()._centred(space, intercepts) if is_softmax else intercepts
+    def _is_centred(self, labels: LabelSpace) -> bool:
+        """The softmax is the only known link that ignores what all scores share."""
+        return isinstance(potential_of(self.link, labels.has_one_label), LogSumExp)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -230,9 +226,10 @@ class GeneralizedLeastSquares(LeastSquaresModel):
             named_link(self.link)
 
     def _settings(self) -> dict[str, Any]:
-        if not isinstance(self.link, str):
-            name = next((name for name, known in LINKS.items() if known == self.link), None)
-            if name is None:
-                raise InputError(f"link: a model file holds links by name, {[*LINKS]}, got {self.link!r}")
-            return super()._settings() | {"link": name}
-        return super()._settings()
+        named = (name for name, known in LINKS.items() if known == self.link)
+        return super()._settings() | {"link": next(named, self.link)}
+
+    @staticmethod
+    def _check_stored(settings: Mapping[str, Any]) -> None:
+        if not isinstance(settings["link"], str):
+            raise InputError(f"link: a model file holds links by name, {[*LINKS]}, got {settings['link']!r}")

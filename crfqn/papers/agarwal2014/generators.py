@@ -373,12 +373,9 @@ def as_generator(generator: Any) -> Any:
 
 
 def stored_generator(generator: Any) -> Any:
-    """Return a generator as JSON; InputError for a transformer and for a generator of the user's own."""
-    if isinstance(generator, str):
-        return generator
-    if not is_dataclass(generator) or KINDS.get(type(generator).__name__) is not type(generator):
-        raise InputError(f"generator: a model file holds those of {__name__}, got {generator!r}")
-    return {"kind": type(generator).__name__, **asdict(generator)}  # type: ignore[arg-type, call-overload]
+    """Return a generator as JSON; a transformer, and a generator of the user's own, as it is."""
+    is_known = is_dataclass(generator) and KINDS.get(type(generator).__name__) is type(generator)
+    return {"kind": type(generator).__name__, **asdict(generator)} if is_known else generator  # type: ignore[arg-type, call-overload]
 
 
 def restored_generator(stored: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,9 +19,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
+from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.items import set_weights
 from crfqn.data.labels import encode_known_labels, item_labels
@@ -29,16 +29,17 @@ from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.base import Posed, SparseLinearModel
-from crfqn.estimators.items import READ, Targets, adopt_columns, check_classes, validated
+from crfqn.estimators.estimator import Estimator
+from crfqn.estimators.item_data import READ, Columns, Targets, check_classes, read_rows, validated
 from crfqn.estimators.labels import LabelSets, are_sets
-from crfqn.estimators.training import Callbacks, pass_on_interrupt, with_tasks
+from crfqn.estimators.settings import Parameters
+from crfqn.estimators.training import Callbacks, CallbackSupportMixin, pass_on_interrupt, with_tasks
 from crfqn.model.content import ModelContent, finite, read_names, read_size
 from crfqn.model.labels import LabelSpace
+from crfqn.model.trained import Fitted, FittedModel, Trained
 from crfqn.papers.agarwal2014.fits import ItemStream
-from crfqn.papers.agarwal2014.generalized import HALF, LeastSquaresModel
+from crfqn.papers.agarwal2014.generalized import HALF, LEAST_SQUARES_PARAMETERS, LeastSquaresPredictions
 from crfqn.papers.agarwal2014.generators import dense
-from crfqn.parameters import forget_training, keep_parameters
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.validation import HeldOutLooks, ValidationSet
 from crfqn.threads import Pool
@@ -315,63 +316,74 @@ class StageRules(NamedTuple):
 StagesT = TypeVar("StagesT", bound=StageList)
 
 
-def no_parameter(name: str) -> property:
-    """Return an attribute that is not there: a parameter of the base class that a model of stages does not have."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StagedModel(FittedModel):
+    """A fitted list of stages; validation_score : as the estimators have it, None without held-out items."""
 
-    def refuse(model: Any) -> Any:
-        raise AttributeError(f"{type(model).__name__} has no parameter {name!r}")
+    labels: LabelSpace
+    stages: Any
+    feature_names: list[str] | None = None
+    validation_score: Vector | None = None
 
-    return property(refuse)
+    @property
+    def n_stored(self) -> int:
+        return sum(table.size for table in self.stages.tables)
+
+    def add_to(self, content: ModelContent) -> None:
+        self.stages.add_to(content)
+        if self.feature_names is not None:
+            content.strings["feature_names"] = [str(name) for name in self.feature_names]
+        self.labels.add_to(content, has_sets=True)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class StagedModel(LeastSquaresModel, Generic[StagesT]):
-    """Base of the estimators whose predictions are corrected stage by stage."""
+class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin, Estimator, Generic[StagesT]):
+    """Base of the estimators whose predictions are corrected stage by stage, under l2/2 ||W||^2, a ridge."""
 
-    solver: ClassVar[str] = AUTO  # type: ignore[misc]  # stages are learnt one way alone, and scored by accuracy
-    scoring: ClassVar[None] = None  # type: ignore[misc]
-    penalty_factors: ClassVar[None] = None  # type: ignore[misc]
-    patience: ClassVar[Any] = no_parameter("patience")  # type: ignore[misc]
-    checkpoint: ClassVar[Any] = no_parameter("checkpoint")  # type: ignore[misc]
-    checkpoint_every: ClassVar[Any] = no_parameter("checkpoint_every")  # type: ignore[misc]
+    l2: float | None = field(default=1.0, kw_only=False)
+    tol: float = 1e-3
+    stop: str = "estimate"
+    max_iter: int = 100
+    max_seconds: float | None = None
+    n_threads: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+    warm_start: bool = False
+    callback: Callable[..., object] | None = None
+    fit_intercept: bool = True
+    penalize_intercept: bool = False
+    class_weight: Mapping | str | None = None
     early_stopping: bool | str = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
     basis: Any = CUBIC
 
-    IS_LINEAR: ClassVar[bool] = False
+    PARAMETERS: ClassVar = LEAST_SQUARES_PARAMETERS
     TOL_ENDS_STAGES: ClassVar[bool] = False  # tol is the relative decrease of the loss of the last stage
     STOPS_BY_LOSS: ClassVar[bool] = (
         False  # early stopping follows the held-out squared error, not the accuracy
     )
-    SOLVERS: ClassVar[dict[str, Any]] = {}
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*LeastSquaresModel.NOT_SAVED, "basis")
 
-    stages_: StagesT = field(init=False)
+    stages_ = Fitted("stages")
+    validation_score_ = Fitted("validation_score", is_needed=True)
 
     @abstractmethod
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> StagesT:
         """Return a model without stages, for rows that come in blocks."""
 
     @abstractmethod
-    def _stored_stages(self, file: ModelFile, n_labels: int, n_features: int) -> StagesT:
+    def _stored_stages(self, file: ModelFile, labels: LabelSpace, n_features: int) -> StagesT:
         """Return the stages of a model file."""
 
     @property
     def _stage_settings(self) -> dict[str, Any]:
         """What all lists of stages are made with."""
         return {
-            "l2": self._strengths["l2"],
+            "l2": float(self.l2 or 0.0),
             "has_constant": bool(self.fit_intercept),
-            "is_constant_free": bool(self._has_free_intercept),
+            "is_constant_free": bool(self.fit_intercept and not self.penalize_intercept),
             "basis": Basis(self.basis),
         }
-
-    def prepare(
-        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
-    ) -> Posed:
-        """Refuse: stages are one problem after the other."""
-        raise InputError(f"prepare: a {type(self).__name__} has a problem for every stage, none for all")
 
     @with_tasks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, validation: Any = None) -> Self:
@@ -394,11 +406,9 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             Ctrl-C; the model has the stages so far, and is usable.
         """
         self._check_parameters()
-        checked = copy(self)
-        forget_training(checked)
-        X, targets = self._read(checked, X, y, sample_weight)
-        space, parts = targets.space, [(X, targets)]
-        held_out = None if validation is None else HeldOut.of(checked, space, *validation)
+        X, targets, columns = read_rows(X, y, sample_weight, self)
+        space, parts, reading = targets.space, [(X, targets)], self._holding(columns)
+        held_out = None if validation is None else HeldOut.of(reading, space, *validation)
         stops_early = X.shape[0] >= FEWEST_SPLIT if self.early_stopping == AUTO else bool(self.early_stopping)
         if held_out is None and stops_early:  # stages are learnt from a part, then as many from the whole
             *part, held_out = split_off(X, targets, self.validation_fraction, self._seed)
@@ -409,7 +419,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             return ItemStream(lambda: iter([rows]), targets.labels, weights, True, pool)
 
         with Pool(self.n_threads) as pool:
-            return self._learn_stages(checked, space, held_out, *(stream(*part) for part in parts))
+            return self._learn_stages(columns, space, held_out, *(stream(*part) for part in parts))
 
     def fit_blocks(self, blocks: Iterable[tuple[Any, Any]], validation: Any = None) -> Self:
         """Train on data larger than memory.
@@ -430,23 +440,22 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         self._check_parameters()
         if self.early_stopping != AUTO and self.early_stopping and validation is None:
             raise InputError("early_stopping: expected validation=(X, y) beside blocks, got none")
-        checked = copy(self)
-        forget_training(checked)
-        sets = labels_of_blocks(blocks, checked)
+        reading = self._holding(Columns())
+        sets = labels_of_blocks(blocks, reading)
         space = LabelSpace.flat(sets.classes, sets.form)
-        held_out = None if validation is None else HeldOut.of(checked, space, *validation)
+        held_out = None if validation is None else HeldOut.of(reading, space, *validation)
         weights = set_weights(None, self.class_weight, sets.classes, sets.table)
         weights = np.ones(sets.table.shape[0]) if weights is None else weights
         with Pool(self.n_threads) as pool:
             items = ItemStream(
-                lambda: (validated(checked, canonical(X), reset=False, **READ) for X, _ in blocks),
+                lambda: (validated(reading, canonical(X), reset=False, **READ) for X, _ in blocks),
                 self._targets_of(sets), weights, False, pool,
             )  # fmt: skip
-            return self._learn_stages(checked, space, held_out, items)
+            return self._learn_stages(reading.model_, space, held_out, items)
 
     def _learn_stages(
         self,
-        checked: Any,
+        columns: Columns,
         space: LabelSpace,
         held_out: HeldOut | None,
         items: ItemStream,
@@ -456,8 +465,8 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         started, trace = time.perf_counter(), Trace()
         limit = TimeLimit(self.max_seconds)
         deadline = limit.end
-        stages = self._start_stages(checked, space, items)
-        again = None if whole is None else self._start_stages(checked, space, whole)
+        stages = self._start_stages(columns, space, items)
+        again = None if whole is None else self._start_stages(columns, space, whole)
         patience = self.n_iter_no_change if held_out is not None and self.early_stopping else None
         rules = StageRules(self.max_iter, deadline, patience, self.tol if self.TOL_ENDS_STAGES else None)
         callback, first = Callbacks(self), stages
@@ -509,24 +518,25 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
                     status = status if ended is Status.STAGES_MADE else ended
                 if status.is_regular:
                     self._improve(stages, items if whole is None else whole, trace, started)
-            self._keep_stages(checked, space, stages, trace, scores, status)
+            self._keep_stages(columns, space, stages, trace, scores, status)
         except KeyboardInterrupt:  # in whatever it was, what has been learnt is kept
-            self._keep_stages(checked, space, stages, trace, scores, Status.INTERRUPTED)
+            self._keep_stages(columns, space, stages, trace, scores, Status.INTERRUPTED)
         except TimeIsUp:  # within a stage, which is lost
             status = Status.MAX_SECONDS if time.perf_counter() >= deadline else Status.CALLBACK
-            self._keep_stages(checked, space, stages, trace, scores, status)
-        pass_on_interrupt(self.result_)
+            self._keep_stages(columns, space, stages, trace, scores, status)
+        result = self.model_.trained.result
+        pass_on_interrupt(result)
         if not status.is_regular:
-            warn_caller(f"{self.result_.message} ({self.n_iter_} stages)", ConvergenceWarning)
+            warn_caller(f"{result.message} ({result.n_iter} stages)", ConvergenceWarning)
         return self
 
-    def _start_stages(self, checked: Any, space: LabelSpace, items: ItemStream) -> StagesT:
+    def _start_stages(self, columns: Columns, space: LabelSpace, items: ItemStream) -> StagesT:
         """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
         if (
             self.warm_start
-            and hasattr(self, "stages_")
-            and checked.n_features_in_ == self.n_features_in_
-            and space.form == self._space.form
+            and self._is_fitted
+            and columns.n_features_in_ == self.n_features_in_
+            and space.form == self._fitted.labels.form
             and np.array_equal(space.classes, self.classes_)
         ):
             stages = self.stages_.copied()
@@ -540,35 +550,40 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
 
     def _keep_stages(
         self,
-        checked: Any,
+        columns: Columns,
         space: LabelSpace,
         stages: StagesT,
         trace: Trace,
         scores: list[float],
         status: Status,
     ) -> None:
-        """Set all fitted attributes; `scores`: accuracy on the held-out items before any stage and after each."""
-        self._adopt_labels(space)
-        adopt_columns(self, checked)
-        self.stages_ = stages
-        self.n_iter_ = stages.n_stages
+        """Take the model; `scores`: accuracy on the held-out items before any stage and after each."""
         rows = trace.rows
         last = rows[min(stages.n_stages - rows[0].iteration, len(rows) - 1)] if rows else None
-        self.result_ = Result(
-            *self._weights(),
+        result = Result(
+            NO_COORDS,
+            NO_VALUES,
             value=np.nan if last is None else last.value,
             gap=np.nan,
             violation=np.nan,
             status=status,
             passes=0.0 if last is None else rows[-1].passes,
-            n_iter=self.n_iter_,
+            n_iter=stages.n_stages,
             seconds=0.0 if last is None else rows[-1].seconds,
             trace=trace,
         )
-        keep_parameters(self)
-        self.__dict__.pop("validation_score_", None)
-        if scores:
-            self.validation_score_ = np.array(scores)
+        self.model_ = StagedModel(
+            kind=self.KIND,
+            classes_=space.classes,
+            n_features_in_=columns.n_features_in_,
+            trained=Trained(
+                result, {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}, self._settings()
+            ),
+            labels=space,
+            stages=stages,
+            feature_names=columns.feature_names,
+            validation_score=np.array(scores) if scores else None,
+        )
 
     @property
     def _seed(self) -> int:
@@ -581,8 +596,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         return self.stages_.probabilities(scores)
 
     def _new(self, X: Any) -> Any:
-        check_is_fitted(self)
-        X = validated(self, canonical(X), reset=False, **READ)
+        X = super()._new(X)
         return X.tocsr() if hasattr(X, "tocsr") else X
 
     def _class_scores(self, X: Any) -> Iterator[Vector]:
@@ -618,8 +632,8 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         for scores in self._staged_scores(X):
             yield self._shown(scores)
 
-    def _weights(self) -> SparseWeights:
-        """All weights of all stages, one after the other."""
+    def _all_weights(self) -> SparseWeights:
+        """Return all weights of all stages, one after the other."""
         weights = np.concatenate([np.empty(0), *(table.ravel() for table in self.stages_.tables)])
         return SparseWeights(np.arange(weights.size), weights)
 
@@ -627,30 +641,31 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         super()._check_parameters()
         Basis(self.basis)
 
-    def _content(self) -> ModelContent:
-        content = SparseLinearModel._content(self)
-        self.stages_.add_to(content)
-        if hasattr(self, "feature_names_in_"):
-            content.strings["feature_names"] = [str(name) for name in self.feature_names_in_]
-        self._space.add_to(content, self.TAKES_SETS)
-        return content
-
-    def _restore(self, file: ModelFile) -> None:
-        SparseLinearModel._restore(self, file)
-        self._adopt_labels(LabelSpace.of_file(file, self.TAKES_SETS))
-        self.n_features_in_ = read_size(file, self._space.n_nodes)
-        self.stages_ = self._stored_stages(file, self._space.n_nodes, self.n_features_in_)
-        names = read_names(file, self.n_features_in_)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
+    def _model_of_file(self, file: ModelFile) -> StagedModel:
+        labels = LabelSpace.of_file(file, has_sets=True)
+        n_features = read_size(file, labels.n_nodes)
+        return StagedModel(
+            kind=self.KIND,
+            classes_=labels.classes,
+            n_features_in_=n_features,
+            trained=Trained.of_file(file),
+            labels=labels,
+            stages=self._stored_stages(file, labels, n_features),
+            feature_names=read_names(file, n_features),
+        )
 
     def _settings(self) -> dict[str, Any]:
-        if not Basis(self.basis).is_powers:
-            raise InputError(f"basis: a model file holds powers, and no transformers; got {self.basis!r}")
-        return super()._settings() | {"basis": [int(power) for power in self.basis]}
+        basis = [int(power) for power in self.basis] if Basis(self.basis).is_powers else self.basis
+        return super()._settings() | {"basis": basis}
+
+    @staticmethod
+    def _check_stored(settings: Mapping[str, Any]) -> None:
+        if not isinstance(settings["basis"], list):
+            raise InputError(
+                f"basis: a model file holds powers, and no transformers; got {settings['basis']!r}"
+            )
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        basis = settings["basis"]
-        Basis(basis)
-        return super()._from_settings(settings).set_params(basis=tuple(basis))
+        Basis(settings["basis"])
+        return super()._from_settings(settings | {"basis": tuple(settings["basis"])})

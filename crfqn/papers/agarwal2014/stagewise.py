@@ -16,7 +16,7 @@ Shapes: K labels, I items, p features of a batch.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -27,6 +27,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.model.content import ModelContent
+from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, scores_of
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -54,7 +55,7 @@ from crfqn.papers.agarwal2014.generators import (
     stored_generator,
 )
 from crfqn.papers.agarwal2014.gls import Link
-from crfqn.papers.agarwal2014.stages import StagedModel, StageList
+from crfqn.papers.agarwal2014.stages import StagedEstimator, StageList
 from crfqn.penalties import ElasticNet
 from crfqn.result import Trace
 from crfqn.threads import Pool
@@ -200,7 +201,7 @@ class Stages(StageList):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class StagewiseRegression(StagedModel[Stages]):
+class StagewiseRegression(StagedEstimator[Stages]):
     """A classifier of very many features, made and fitted some hundred at a time (Algorithm 3).
 
     Each stage makes a batch of features from the rows, random ones for example, and fits them by least squares to what
@@ -276,8 +277,6 @@ class StagewiseRegression(StagedModel[Stages]):
     """
 
     KIND = "stagewise-regression"
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*StagedModel.NOT_SAVED, "generator")
-
     generator: Any = "fourier"
     batch_size: int = 512
     update: str = "linear"
@@ -315,12 +314,20 @@ class StagewiseRegression(StagedModel[Stages]):
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {"generator": stored_generator(self.generator)}
 
+    @staticmethod
+    def _check_stored(settings: Mapping[str, Any]) -> None:
+        StagedEstimator._check_stored(settings)
+        generator = settings["generator"]
+        if not isinstance(generator, (str, dict)):
+            raise InputError(
+                f"generator: a model file holds those of crfqn.papers.agarwal2014.generators, got {generator!r}"
+            )
+
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        generator = restored_generator(settings["generator"])
-        return super()._from_settings(settings).set_params(generator=generator)
+        return super()._from_settings(settings | {"generator": restored_generator(settings["generator"])})
 
-    def _stored_stages(self, file: ModelFile, n_labels: int, n_features: int) -> Stages:
+    def _stored_stages(self, file: ModelFile, labels: LabelSpace, n_features: int) -> Stages:
         arrays = {
             name.removeprefix(SOURCE): array for name, array in file.arrays.items() if name.startswith(SOURCE)
         }
@@ -332,9 +339,9 @@ class StagewiseRegression(StagedModel[Stages]):
             raise ModelFileError(
                 f"{file.path}: source: expected features of {n_features} columns, got {source.n_inputs}"
             )
-        stages = self._stages_of(source, self._is_exclusive)
-        stages.read_from(file, n_labels)
-        n_others = bool(self.fit_intercept) + n_labels * len(self.basis) * (self.update == "calibrated")
+        stages = self._stages_of(source, labels.has_one_label)
+        stages.read_from(file, labels.n_nodes)
+        n_others = bool(self.fit_intercept) + labels.n_nodes * len(self.basis) * (self.update == "calibrated")
         for number, weights in enumerate(stages.weights):
             expected = source.batch_width(number, stages.batch_size) + n_others
             if weights.shape[1] != expected:

@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from os import PathLike
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
+from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.items import check_item_weights, item_weights
 from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.items import validated
+from crfqn.estimators.estimator import Estimator
+from crfqn.estimators.item_data import Columns, validated
+from crfqn.estimators.items import ItemPredictions
 from crfqn.estimators.labels import share_right
-from crfqn.estimators.storage import save
+from crfqn.estimators.settings import Parameters
 from crfqn.estimators.training import pass_on_interrupt
 from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_entries, read_labels
+from crfqn.model.trained import Fitted, FittedModel, Trained
 from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.papers.blondel2014.gram_map import GramMap
-from crfqn.parameters import (
-    NO_FACTS,
-    NOTHING,
-    PARAMETERS,
-    NamedParameters,
-    Parameter,
-    check_parameters,
-    is_number,
-    keep_parameters,
-)
+from crfqn.parameters import PARAMETERS, Parameter, is_number
 from crfqn.penalties.penalty import KernelNorm
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
@@ -114,8 +107,75 @@ def resolve_gamma(gamma: Any, X: Any, weights: Vector | None = None) -> float:
     return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SupportVectors(FittedModel):
+    """A fitted expansion f_k(x) = sum_i dual_coef[k, i] kernel(vectors[i], x) over support vectors.
+
+    support : their items, ascending, (n_SV,); vectors : (n_SV, F), none for a precomputed kernel
+    n_support : support vectors by their own class, (K,); dual_coef : (K, n_SV)
+    """
+
+    feature_names: list[str] | None = None
+    kernel: KernelFunction
+    support: NDArray[np.int64]
+    vectors: Any
+    n_support: NDArray[np.int64]
+    dual_coef: Vector
+
+    @property
+    def n_stored(self) -> int:
+        return int(np.count_nonzero(self.dual_coef))
+
+    def scores(self, X: Any) -> Vector:
+        """Return f_k(x) of each class, (n, K), of checked items."""
+        if not self.support.size:  # of one class
+            return np.zeros((X.shape[0], len(self.classes_)))
+        if self.kernel.kernel == PRECOMPUTED:
+            return np.asarray(X[:, self.support] @ self.dual_coef.T)
+        n_block = max(1, BLOCK_NUMBERS // self.support.size)
+        blocks = (X[first : first + n_block] for first in range(0, X.shape[0], n_block))
+        return np.concatenate([self.kernel(rows, self.vectors) @ self.dual_coef.T for rows in blocks])
+
+    def add_to(self, content: ModelContent) -> None:
+        content.metadata |= {"n_support": self.support.size, "gamma_value": self.kernel.gamma}
+        add_labels(content, self.classes_)
+        add_matrix(content, "support", scipy.sparse.coo_array(self.vectors), VECTOR, FEATURE)
+        content.arrays |= {
+            "support": self.support.astype(np.int64),
+            "support_of_class": self.n_support.astype(np.int64),
+            "dual_coef": self.dual_coef,
+            "is_sparse": np.array([scipy.sparse.issparse(self.vectors)]),
+        }
+        if self.feature_names is not None:
+            content.strings["feature_names"] = [str(name) for name in self.feature_names]
+
+    @classmethod
+    def of_file(cls, file: ModelFile, kernel: KernelFunction) -> Self:
+        """Return the model of a file's content, of a kernel but for its gamma; ModelFileError where it does not fit."""
+        n_classes, n_support = file.count("n_classes", 1), file.count("n_support")
+        n_features = file.count("n_features", 1)
+        shape = 0 if kernel.kernel == PRECOMPUTED else n_support, n_features
+        values, rows, columns = read_entries(file, "support", VECTOR, FEATURE, shape)
+        vectors = scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
+        gamma = file.metadata.get("gamma_value")
+        if gamma is None or not (is_number(gamma) and np.isfinite(gamma) and gamma > 0):
+            raise ModelFileError(f"{file.path}: gamma_value: expected a number > 0, got {gamma!r}")
+        return cls(
+            kind=file.kind,
+            classes_=read_labels(file, n_classes),
+            n_features_in_=n_features,
+            trained=Trained.of_file(file),
+            feature_names=file.string_list("feature_names") if "feature_names" in file.strings else None,
+            kernel=replace(kernel, gamma=float(gamma)),
+            support=file.integers("support", (n_support,), 2**53),
+            vectors=vectors if file.array("is_sparse", "bool", (1,))[0] else vectors.toarray(),
+            n_support=file.integers("support_of_class", (n_classes,), n_support + 1),
+            dual_coef=finite(file, "dual_coef", (n_classes, n_support)),
+        )
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
+class MulticlassSVC(Parameters, ClassifierMixin, Estimator):
     """A multiclass support vector machine with a kernel, one problem for all classes, trained to a certified gap.
 
     Minimises over functions f_k of the kernel's space, one a class (Crammer and Singer 2002),
@@ -192,15 +252,14 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
     simplex. ICPR 2014.
     """
 
-    KIND: ClassVar[str] = "multiclass-svc"
-    LABELS_SEQUENCES: ClassVar[bool] = False
-    training_, featurizer_ = NO_FACTS, NOTHING
-    RANKS_LABELS: ClassVar[bool] = False
-    n_dense_: ClassVar[int] = 0
+    KIND = "multiclass-svc"
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
         **PARAMETERS,
         "tol": replace(PARAMETERS["tol"], words=()),
     }
+
+    support_, support_vectors_ = Fitted("support"), Fitted("vectors")
+    n_support_, dual_coef_ = Fitted("n_support"), Fitted("dual_coef")
 
     C: float = 1.0
     kernel: Any = "rbf"
@@ -215,7 +274,7 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    _keep_parameters = keep_parameters
+    feature_names_in_ = ItemPredictions.feature_names_in_
 
     def __sklearn_tags__(self) -> Tags:
         """Sparse matrices are welcome; a precomputed kernel is a square matrix of pairs."""
@@ -241,7 +300,8 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
             Ctrl-C; the model has the best variables so far, and is usable.
         """
         self._check_parameters()
-        X, names = validated(self, canonical(X), item_labels(y), accept_sparse="csr", dtype=np.float64)
+        reading = self._holding(Columns())
+        X, names = validated(reading, canonical(X), item_labels(y), accept_sparse="csr", dtype=np.float64)
         check_classification_targets(names)
         classes, codes = encode_labels(names, np.arange(len(names) + 1))
         weights = item_weights(sample_weight, self.class_weight, classes, codes)
@@ -261,12 +321,19 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
             (result.weights, np.divmod(result.coords, codes.size)), (classes.size, codes.size)
         )
         support = np.flatnonzero(np.diff(expansion.indptr))
-        self.classes_, self._function = classes, function
-        self.dual_coef_, self.support_ = expansion[:, support].toarray(), counts[support]
-        self.support_vectors_ = X[:0] if self.kernel == PRECOMPUTED else X[self.support_]
-        self.n_support_ = np.bincount(codes[support], minlength=classes.size)
-        self.result_, self.n_iter_ = result, result.n_iter
-        self._keep_parameters()
+        kept = counts[support]
+        self.model_ = SupportVectors(
+            kind=self.KIND,
+            classes_=classes,
+            n_features_in_=reading.model_.n_features_in_,
+            trained=Trained(replace(result, coords=NO_COORDS, weights=NO_VALUES), {}, self._settings()),
+            feature_names=reading.model_.feature_names,
+            kernel=function,
+            support=kept,
+            vectors=X[:0] if self.kernel == PRECOMPUTED else X[kept],
+            n_support=np.bincount(codes[support], minlength=classes.size),
+            dual_coef=expansion[:, support].toarray(),
+        )
         is_stationary = result.status is Status.STATIONARY and not function.is_definite
         if not (result.status.is_success or is_stationary):
             warn_caller(
@@ -342,97 +409,27 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)
         X = validated(self, canonical(X), reset=False, accept_sparse="csr", dtype=np.float64)
-        if not self.support_.size:  # of one class
-            return np.zeros((X.shape[0], len(self.classes_)))
-        if self.kernel == PRECOMPUTED:
-            return np.asarray(X[:, self.support_] @ self.dual_coef_.T)
-        n_block = max(1, BLOCK_NUMBERS // max(self.support_.size, 1))
-        blocks = (X[first : first + n_block] for first in range(0, X.shape[0], n_block))
-        vectors, coefficients = self.support_vectors_, self.dual_coef_.T
-        return np.concatenate([self._function(rows, vectors) @ coefficients for rows in blocks])
+        return self._fitted.scores(X)
 
     def _check_parameters(self) -> None:
-        """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
-        check_parameters(self)
+        super()._check_parameters()
         kernels = [*NAMED, PRECOMPUTED]
         if not (callable(self.kernel) or (isinstance(self.kernel, str) and self.kernel in kernels)):
             raise InputError(f"kernel: expected a function or one of {kernels}, got {self.kernel!r}")
         if not (self.solver is None or isinstance(self.solver, DualDecomposition)):
             raise InputError(f"solver: expected None or a DualDecomposition, got {self.solver!r}")
 
-    def save(
-        self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
-    ) -> None:
-        """Write the model to one file, without pickle; `crfqn.load` reads it.
-
-        `extra` are JSON values to keep, `dtype` is that of the support vectors in the file, float64 or float32.
-
-        Raises
-        ------
-        InputError
-            For a kernel that is a function: a file holds no code.
-        """
-        save(self, path, extra, dtype)
-
-    def _weights(self) -> SparseWeights:
+    def _all_weights(self) -> SparseWeights:
         flat = self.dual_coef_.ravel()
         coords = np.flatnonzero(flat)
         return SparseWeights(coords, flat[coords])
 
-    _all_weights = _weights
-
-    def _settings(self) -> dict[str, Any]:
-        """Return the parameters that a model file holds, as JSON values; labels in class_weight keep their types."""
-        unsaved = "solver", "random_state", "verbose"
-        settings = {field.name: getattr(self, field.name) for field in fields(self)}
-        if isinstance(self.class_weight, Mapping):
-            settings["class_weight"] = [list(pair) for pair in self.class_weight.items()]
-        return {name: value for name, value in settings.items() if name not in unsaved}
-
-    @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        saved = settings["class_weight"]
-        return cls(**(settings | {"class_weight": dict(saved) if isinstance(saved, list) else saved}))
-
-    def _content(self) -> ModelContent:
-        if callable(self.kernel):
+    @staticmethod
+    def _check_stored(settings: Mapping[str, Any]) -> None:
+        if callable(settings["kernel"]):
             raise InputError(
                 "kernel: a model file holds no code, so a kernel that is a function cannot be saved"
             )
-        content = ModelContent()
-        content.metadata |= {
-            "n_classes": len(self.classes_),
-            "n_features": self.n_features_in_,
-            "n_support": self.support_.size,
-            "gamma_value": self._function.gamma,
-        }
-        add_labels(content, self.classes_)
-        add_matrix(content, "support", scipy.sparse.coo_array(self.support_vectors_), VECTOR, FEATURE)
-        content.arrays |= {
-            "support": self.support_.astype(np.int64),
-            "support_of_class": self.n_support_.astype(np.int64),
-            "dual_coef": self.dual_coef_,
-            "is_sparse": np.array([scipy.sparse.issparse(self.support_vectors_)]),
-        }
-        if hasattr(self, "feature_names_in_"):
-            content.strings["feature_names"] = [str(name) for name in self.feature_names_in_]
-        return content
 
-    def _restore(self, file: ModelFile) -> None:
-        n_classes, n_support = file.count("n_classes", 1), file.count("n_support")
-        self.n_features_in_ = file.count("n_features", 1)
-        self.classes_ = read_labels(file, n_classes)
-        self.dual_coef_ = finite(file, "dual_coef", (n_classes, n_support))
-        self.support_ = file.integers("support", (n_support,), 2**53)
-        self.n_support_ = file.integers("support_of_class", (n_classes,), n_support + 1)
-        n_rows = 0 if self.kernel == PRECOMPUTED else n_support
-        shape = n_rows, self.n_features_in_
-        values, rows, columns = read_entries(file, "support", VECTOR, FEATURE, shape)
-        vectors = scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
-        self.support_vectors_ = vectors if file.array("is_sparse", "bool", (1,))[0] else vectors.toarray()
-        gamma = file.metadata.get("gamma_value")
-        if gamma is None or not (is_number(gamma) and np.isfinite(gamma) and gamma > 0):
-            raise ModelFileError(f"{file.path}: gamma_value: expected a number > 0, got {gamma!r}")
-        self._function = KernelFunction(self.kernel, float(gamma), self.degree, self.coef0)
-        if "feature_names" in file.strings:
-            self.feature_names_in_ = np.array(file.string_list("feature_names"), dtype=object)
+    def _model_of_file(self, file: ModelFile) -> SupportVectors:
+        return SupportVectors.of_file(file, KernelFunction(self.kernel, 1.0, self.degree, self.coef0))

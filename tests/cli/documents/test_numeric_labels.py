@@ -181,7 +181,7 @@ def test_a_model_of_texts_from_before(here, tmp_path, accuracy, train):
     svmlight(tmp_path / "train.svm", spelled("+1", "-1"))
     train("train.svm")
     model = load(tmp_path / "m.crfqn")
-    labels = type(model._space).flat(np.array(["-1", "+1"]))
+    labels = type(model.model_.labels).flat(np.array(["-1", "+1"]))
     model.model_ = replace(model.model_, labels=labels, classes_=labels.classes)
     model.save(tmp_path / "old.crfqn")
     assert accuracy("old.crfqn", "train.svm") == accuracy("m.crfqn", "train.svm") > 0.9

@@ -153,16 +153,6 @@ class TestAround:
         loaded = crfqn.load(tmp_path / "model")
         assert (loaded.l1, loaded.l1_, loaded.l2_) == ("auto", chain.l1_, chain.l2_)
 
-    def test_files_of_before(self, tmp_path):
-        """They had a number, or None for 1."""
-        for saved, expected in (({"l1": None, "penalty": "l1"}, 1.0), ({"l1": 3.0, "penalty": "l1"}, 3.0)):
-            MulticlassCRF(l1=2.0).fit(X[:40], Y[:40]).save(tmp_path / "model")
-            file = read_model(tmp_path / "model")
-            del file.metadata["strengths"]
-            file.metadata["settings"] |= saved
-            write_model(tmp_path / "model", file.kind, file.arrays, file.strings, file.metadata)
-            assert crfqn.load(tmp_path / "model").l1_ == expected
-
     @pytest.mark.parametrize(
         "strengths", [{"l1": "auto", "l2": 0.0, "group_l1": 0.0}, {"l1": 1.0}, [1.0], {"l1": -1.0}]
     )

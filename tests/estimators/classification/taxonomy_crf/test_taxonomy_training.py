@@ -222,7 +222,7 @@ class TestIntercept:
         model = fitted(GRAPH, y, labels=labels, l1=2.0, fit_intercept=True, tol=1e-6)
         counts = model.predict_proba(X).sum(axis=0)
         np.testing.assert_allclose(counts, [(y == name).sum() for name in model.classes_], atol=1e-5)
-        assert model._space.centred(model.intercept_) == pytest.approx(model.intercept_, abs=1e-12)
+        assert model.model_.labels.centred(model.intercept_) == pytest.approx(model.intercept_, abs=1e-12)
         assert abs(model.intercept_[:3].sum()) < 1e-12
         if labels == "leaves":
             assert (
