@@ -106,6 +106,8 @@ def strong_wolfe(
             low = here
         else:
             low, high = here, low
+        if high is not None and high.length == low.length:
+            return None  # nothing is left between them
         length = extrapolated(origin, low) if high is None else interpolated(low, high)
     return None
 

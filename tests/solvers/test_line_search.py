@@ -59,5 +59,10 @@ def test_values_that_are_no_numbers_are_too_long():
     assert ray.is_accepted(ray.search())
 
 
+def test_a_wall_beside_a_falling_slope_ends_the_search():
+    """The lengths close in on the wall until they are one: there was a division by zero."""
+    assert strong_wolfe(lambda step: (-step if step <= 1.0 else 1e9, -1.0), (0.0, -1.0), 1e-4, 0.5) is None
+
+
 def test_without_a_lowest_point_it_gives_up():
     assert Ray(lambda t: -t, lambda t: -1.0).search() is None
