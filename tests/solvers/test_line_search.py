@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from crfqn.solvers import line_search
 from crfqn.solvers.line_search import strong_wolfe
 
 C1, C2 = 1e-4, 0.9
@@ -59,8 +60,9 @@ def test_values_that_are_no_numbers_are_too_long():
     assert ray.is_accepted(ray.search())
 
 
-def test_a_wall_beside_a_falling_slope_ends_the_search():
+def test_a_wall_beside_a_falling_slope_ends_the_search(monkeypatch):
     """The lengths close in on the wall until they are one: there was a division by zero."""
+    monkeypatch.setattr(line_search, "MOST_TRIALS", 100)
     assert strong_wolfe(lambda step: (-step if step <= 1.0 else 1e9, -1.0), (0.0, -1.0), 1e-4, 0.5) is None
 
 
