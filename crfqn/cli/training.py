@@ -378,7 +378,7 @@ def _description(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     if learns_from_mistakes(model.solver):
         settings = "learns from its mistakes, without a penalty"
     else:
-        settings = f"{described(model._strengths)}, tol = {model.tol_:g}"
+        settings = f"{described(model.strengths_asked)}, tol = {model.tol_:g}"
     if prepared.is_sharded:
         return f"{recipe.title}\n{len(prepared.X_train.reads)} shards; {settings}\n"
     tree, y = prepared.taxonomy, prepared.y_train
@@ -422,7 +422,7 @@ def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: 
         *([("dev", str(result.held_out))] if result.held_out and str(result.held_out) not in message else []),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
-    is_chosen = any(is_auto(value) for value in model._strengths.values())
+    is_chosen = any(is_auto(value) for value in model.strengths_asked.values())
     if is_chosen and not learns_from_mistakes(model.solver):
         rows.insert(1, ("strengths", described(model._fitted_strengths)))
     if scores is not None:

@@ -280,11 +280,11 @@ def _fold_table(model: Any, rows: list[dict[str, float | None]], as_json: bool) 
         for name, values in known.items()
     }
     if as_json:
-        return to_json({"strengths": model._strengths, "folds": rows, "summary": summary})
+        return to_json({"strengths": model.strengths_asked, "folds": rows, "summary": summary})
     lines = {str(i): {name: values[i - 1] for name, values in known.items()} for i in range(1, len(rows) + 1)}
     lines |= {what: {name: both[what] for name, both in summary.items()} for what in ("mean", "std")}
     decimals = {"non-zeros": 0, "seconds": 2}
-    table = [described(model._strengths), "", "fold".ljust(6) + "".join(f"{name:>13}" for name in known)]
+    table = [described(model.strengths_asked), "", "fold".ljust(6) + "".join(f"{name:>13}" for name in known)]
     for title, values in lines.items():
         cells = (f"{value:13,.{decimals.get(name, 4)}f}" for name, value in values.items())
         table.append(f"{title:<6}{''.join(cells)}")

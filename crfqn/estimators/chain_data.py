@@ -122,7 +122,7 @@ def space_of(
 def loss_of(settings: ChainSettings, space: SequenceSpace) -> ChainLoss:
     """Return the loss of a training in a space, with the rules that hold in it."""
     rules = space.rules if settings.constrain == "both" else None
-    return ChainLoss(settings._loss_form.loss_class, space.classes, rules)
+    return ChainLoss(settings.loss_form.loss_class, space.classes, rules)
 
 
 def chain_of(
@@ -215,7 +215,7 @@ def encode_blocks(blocks: Blocks, settings: ChainSettings) -> Encoded:
     """Return items in blocks on disk, which keep the rules; InputError where one does not."""
     blocks.check_kind(is_of_sequences=True)
     refuse_bigrams(blocks.vocabulary, "blocks")
-    settings._check_batches("blocks expect True, as none has all that occurs")
+    settings.check_parts("in blocks", "block")
     rules = settings._transitions.rules_without_data(blocks.classes)
     space = space_of(settings, blocks.classes, blocks.n_features, blocks.vocabulary, rules)
     loss = loss_of(settings, space)
@@ -229,7 +229,7 @@ def encode_batch(
     X: Any, y: Any, sample_weight: Any, labels: NDArray, known: SequenceSpace | None, settings: ChainSettings
 ) -> Encoded:
     """Return a batch of `partial_fit`, with all labels and behind the `known` features its new ones."""
-    settings._check_batches("partial_fit expects True, as no batch has all that occurs")
+    settings.check_parts("in batches", "batch")
     sequences, vocabulary = grown(X, known)
     rules = settings._transitions.rules_without_data(labels)
     targets: Any = encode_known_labels(y, sequences.offsets, labels)
@@ -283,7 +283,7 @@ def unknown_labels(labels: PartialLabels, settings: ChainSettings) -> NDArray[np
     """Return which labels positions may have, (K, N); InputError for a loss that needs all labels, and for parameters
     that ask what occurs."""
     assert labels.allowed is not None
-    if not settings._loss_form.loss_class.has_marginals:
+    if not settings.loss_form.loss_class.has_marginals:
         raise InputError(f"loss={settings.loss!r}: expected known labels, but some are None or sets")
     if not (settings.all_possible_states and settings.all_possible_transitions):
         raise InputError(
@@ -339,7 +339,7 @@ def weights_of_labels(
     first = combined[offsets[:-1]]
     if np.array_equal(combined, np.repeat(first, np.diff(offsets))):
         return first if weights is None else first * weights, None
-    if not settings._loss_form.loss_class.has_marginals:
+    if not settings.loss_form.loss_class.has_marginals:
         raise InputError(
             f"loss={settings.loss!r}: expected positions that count alike; class_weight and sample_weight by position "
             "need loss='logistic'"

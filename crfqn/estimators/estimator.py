@@ -247,7 +247,7 @@ class LinearEstimator(Settings, CallbackSupportMixin, Estimator):
     @property
     def _fitted_strengths(self) -> Strengths:
         """Strengths of the last fit; before any those that the parameters say."""
-        return self._strengths | (dict(self.model_.trained.strengths) if self._is_fitted else {})
+        return self.strengths_asked | (dict(self.model_.trained.strengths) if self._is_fitted else {})
 
     def _all_weights(self) -> SparseWeights:
         model = self._fitted

@@ -262,7 +262,7 @@ class ItemClassifier(ItemEstimator):
     def _learn_in_dual(self, X: Any, targets: Targets, columns: Columns) -> Self:
         """Learn a batch by dual decomposition; its offset are the scores of the weights so far."""
         offset = np.concatenate(list(self._class_scores(X)), axis=1) if self._is_fitted else None
-        space, l2 = space_of(self, targets.space, columns), self._strengths["l2"]
+        space, l2 = space_of(self, targets.space, columns), self.strengths_asked["l2"]
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
             loss = self._loss(targets.space, features.n_items, targets.labels)

@@ -271,7 +271,7 @@ class ItemEstimator(ItemPredictions, LinearEstimator):
 
     def _loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
         """Return the loss of scores to minimise, of `targets`, int32 (I,)."""
-        return self._loss_form.loss_class.over(labels.over(n_items), targets)
+        return self.loss_form.loss_class.over(labels.over(n_items), targets)
 
     def _source(self, source: InMemory, targets: Any) -> Source:
         """Return the items with what a loss has besides, by default nothing."""

@@ -124,18 +124,18 @@ class MulticlassClassifier(ItemClassifier):
     SOLVERS: ClassVar = LINEAR_SOLVERS
 
     @property
-    def _strengths(self) -> Strengths:
+    def strengths_asked(self) -> Strengths:
         is_likelihood = self.loss == "logistic"
         return strengths_of(self.penalty, is_likelihood, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
 
     @property
-    def _loss_form(self) -> Form:
+    def loss_form(self) -> Form:
         return FLAT.get(str(self.loss), UNKNOWN)
 
     @property
     def _trained_by(self) -> tuple[str, ...]:
         """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
-        return ("fbpd",) if self.constraint is not None else self._loss_form.solvers.get(self.penalty, ())
+        return ("fbpd",) if self.constraint is not None else self.loss_form.solvers.get(self.penalty, ())
 
     def _is_centred(self, labels: LabelSpace) -> bool:
         return LOSSES[
@@ -144,7 +144,7 @@ class MulticlassClassifier(ItemClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.constraint is not None and not self._loss_form.takes_bound:
+        if self.constraint is not None and not self.loss_form.takes_bound:
             bounded = " or ".join(repr(name) for name, form in FLAT.items() if form.takes_bound)
             raise InputError(
                 f"constraint: a bound on the loss needs loss={bounded}, got loss={self.loss!r}; expected None"
@@ -166,7 +166,7 @@ class MulticlassClassifier(ItemClassifier):
                 f"got {self.solver!r}"
             )
 
-    def _make_solver(self) -> Any:
+    def make_solver(self) -> Any:
         if not self._trained_by or not isinstance(self.solver, str):
             dense, full = LOSSES[self.loss].dense
             return linear_solver(self, TUNED[dense], TUNED[full])

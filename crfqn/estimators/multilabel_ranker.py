@@ -135,10 +135,10 @@ class MultilabelRanker(ItemEstimator):
     SOLVERS: ClassVar = LINEAR_SOLVERS
 
     @property
-    def _strengths(self) -> Strengths:
+    def strengths_asked(self) -> Strengths:
         return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
 
-    def _make_solver(self) -> Any:
+    def make_solver(self) -> Any:
         return linear_solver(self, FOR_MARGINS, FOR_MARGINS)
 
     def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:

@@ -51,7 +51,7 @@ class Memory:
 
 def is_dual(model: LinearEstimator) -> bool:
     """Return whether a batch is learned by dual decomposition: the flat hinge loss under an L2 penalty."""
-    return "dual" in model._loss_form.solvers.get(getattr(model, "penalty", "l2"), ())
+    return "dual" in model.loss_form.solvers.get(getattr(model, "penalty", "l2"), ())
 
 
 def learns_online(model: LinearEstimator) -> bool:
@@ -98,7 +98,7 @@ def _distinct(model: LinearEstimator, classes: Any) -> Any:
 def one_pass(model: Any, objective: Any, start: SparseWeights | None) -> tuple[SparseWeights, Memory]:
     """Learn the items of an objective in one pass; return the mean of all weights, and what the next pass goes on from.
     `start` are the weights to begin with, where the model has no memory of a pass."""
-    solver, memory, features = model._make_solver(), getattr(model, "_memory", None), objective.first.map
+    solver, memory, features = model.make_solver(), getattr(model, "_memory", None), objective.first.map
     begins = NO_WEIGHTS if start is None or memory is not None else centred_weights(features, start)
     online = objective.state(PerceptronState, begins, solver.variance)
     if memory is None:

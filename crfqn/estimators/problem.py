@@ -80,10 +80,10 @@ def pose(
         features: FeatureMap = objective.first.map
         n_features, n_states, intercepts = features.n_features, objective.n_states, space.unpenalised
         dense = (n_features * np.arange(n_states)[:, None] + np.arange(space.n_dense)).reshape(-1)
-        strengths = chosen_strengths(settings._strengths, objective, intercepts, dense)
+        strengths = chosen_strengths(settings.strengths_asked, objective, intercepts, dense)
         if (
             settings.verbose
-            and strengths != settings._strengths
+            and strengths != settings.strengths_asked
             and not learns_from_mistakes(settings.solver)
         ):
             tell(f"strengths: {described(strengths)}")
@@ -111,7 +111,7 @@ class Run(NamedTuple):
 
 def run(problem: Problem, settings: Settings, callbacks: AbstractContextManager[Any]) -> Run:
     """Train."""
-    solver = settings._make_solver()
+    solver = settings.make_solver()
     checkpoint = None
     if settings.checkpoint is not None:
         checkpoint = Checkpoint(settings.checkpoint, settings.checkpoint_every)
@@ -124,7 +124,7 @@ def run(problem: Problem, settings: Settings, callbacks: AbstractContextManager[
             problem.penalty,
             solver,
             problem.start,
-            tol=settings._tolerance,
+            tol=settings.tolerance,
             max_iter=settings.max_iter,
             max_seconds=settings.max_seconds,
             callback=callback,

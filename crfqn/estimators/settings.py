@@ -106,7 +106,7 @@ class Settings(Parameters):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_solver(self.solver, self.SOLVERS)
-        _ = self._strengths  # which refuses those that its penalty does not have
+        _ = self.strengths_asked  # which refuses those that its penalty does not have
         if self.penalty_factors is not None:
             check_takes_factors(self.solver, self.SOLVERS, self._trained_by)
         if self.scoring is not None:  # the default needs no check, and would import scikit-learn's metrics
@@ -136,40 +136,40 @@ class Settings(Parameters):
         return estimator
 
     @property
-    def _path_parameter(self) -> str:
+    def path_parameter(self) -> str:
         """Name of the strength that a regularisation path varies by default."""
         penalty = self.__dict__.get("penalty")
         return "l1" if penalty is None else named_penalty(penalty).strengths[0]
 
     @property
-    def _tolerance(self) -> float | Estimated:
+    def tolerance(self) -> float | Estimated:
         """Relative distance from the optimum that ends a run, `Estimated` where no proof is asked for."""
         return Estimated(self.tol_) if self.stop == "estimate" else self.tol_
 
     @property
     def tol_(self) -> float:
         """Relative distance from the optimum that ends a fit: `tol`, or what "auto" stands for."""
-        strengths = self._strengths
+        strengths = self.strengths_asked
         is_chosen = any(not is_auto(value) and value > 0 for value in strengths.values())
         # A looser tolerance may cost accuracy of flat labels and taxonomies where rows are penalised or a strength is a
         # number: a strong penalty keeps the objective near that of no weights, so that a share of it may be most of
         # what there is to gain. A hinge has no estimate, and its proofs are expensive.
         needs_optimum = (
             (is_chosen or is_auto(strengths["group_l1"]))
-            and self._loss_form.loss_class.has_curvature
+            and self.loss_form.loss_class.has_curvature
             and self.NEEDS_OPTIMUM
         )
-        return self._tol_to(OPTIMAL if self.stop != "estimate" or needs_optimum else self.ENOUGH)
+        return self.tol_or(OPTIMAL if self.stop != "estimate" or needs_optimum else self.ENOUGH)
 
-    def _tol_to(self, automatic: float) -> float:
+    def tol_or(self, automatic: float) -> float:
         return automatic if is_auto(self.tol) else float(self.tol)
 
     @property
-    def _strengths(self) -> Strengths:
+    def strengths_asked(self) -> Strengths:
         """Strengths l1, l2 and group_l1 by their names, 0 for those that the penalty does not have, "auto" as given."""
         raise NotImplementedError
 
-    def _make_solver(self) -> Any:
+    def make_solver(self) -> Any:
         """Return the solver that the parameter `solver` names or is; InputError for anything else."""
         return named_solver(self.solver, self.SOLVERS, self.random_state)
 
@@ -178,7 +178,7 @@ class Settings(Parameters):
         raise NotImplementedError
 
     @property
-    def _loss_form(self) -> Form:
+    def loss_form(self) -> Form:
         """The loss by its row in the table of losses, by default the negative log-likelihood."""
         return STRUCTURED["logistic"]
 
@@ -214,17 +214,17 @@ class StructuredSettings(Settings):
             self._check_loss()
 
     @property
-    def _loss_form(self) -> Form:
+    def loss_form(self) -> Form:
         return STRUCTURED.get(str(self.loss), UNKNOWN)
 
     @property
     def _trained_by(self) -> tuple[str, ...]:
         """Names of the solvers that alone can train the loss, the default first; none: all can."""
-        return self._loss_form.solvers.get("l2", ())
+        return self.loss_form.solvers.get("l2", ())
 
     def _check_loss(self) -> None:
         """Refuse penalties and methods that a loss without curvature cannot have."""
-        l1, l2, group_l1 = self._strengths.values()
+        l1, l2, group_l1 = self.strengths_asked.values()
         if l1 != 0 or group_l1 != 0 or not l2 > 0:
             raise InputError(
                 f"loss={self.loss!r}: expected l2 > 0 with l1 = 0 and group_l1 = 0, got l2={l2:g}, l1={l1:g}, "
@@ -236,13 +236,13 @@ class StructuredSettings(Settings):
                 f"solver: with loss={self.loss!r} expected {AUTO!r} or {names}, got {self.solver!r}"
             )
 
-    def _make_solver(self) -> Any:
+    def make_solver(self) -> Any:
         if self._trained_by and isinstance(self.solver, str) and self.solver == AUTO:
             return named_solver(self._trained_by[0], self.SOLVERS, self.random_state)
-        return super()._make_solver()
+        return super().make_solver()
 
     @property
-    def _strengths(self) -> Strengths:
+    def strengths_asked(self) -> Strengths:
         strengths = {name: getattr(self, name) for name in STRENGTHS}
         if self._trained_by and is_auto(strengths["l1"]):
             strengths["l1"] = 0.0  # what is trained in its dual has L2 only
@@ -289,20 +289,23 @@ class ChainSettings(StructuredSettings):
         scheme = self._transitions.scheme
         return OwnScores(TOKEN_SCORE, CHUNK_F1) if scheme is None else OwnScores(*[f"span_f1:{scheme}"] * 2)
 
-    def _check_batches(self, reason: str) -> None:
-        """Refuse what depends on all data."""
-        for name in ("all_possible_states", "all_possible_transitions"):
+    def check_parts(self, where: str, part: str, needs_pairs: bool = True) -> None:
+        """Refuse what depends on all data, for items that come in parts: "in blocks", of a "block" each, for example;
+        needs_pairs : whether pairs of a feature and a label, or of labels, that never occur are needed."""
+        for name in ("all_possible_states", "all_possible_transitions") if needs_pairs else ():
             if not getattr(self, name):
-                raise InputError(f"{name}: {reason}, got False")
+                raise InputError(
+                    f"{name}: {where} expected True, as no {part} has all that occurs, got False"
+                )
         if self.min_count != 1:
-            raise InputError("min_count: expected 1 for batches and blocks, none of which has all features")
-        if self.class_weight is not None:
             raise InputError(
-                "class_weight: expected None for batches and blocks, which never have all labels"
+                f"min_count: {where} expected 1, as no {part} has all features, got {self.min_count}"
             )
+        if self.class_weight is not None:
+            raise InputError(f"class_weight: {where} expected None, as no {part} has all labels")
         if self._transitions.seen:
             raise InputError(
-                'constraints: "seen" needs all data at once, which batches and blocks never have'
+                f"constraints: {where} they cannot be what was seen, as no {part} has all of it"
             )
 
     def _settings(self) -> dict[str, Any]:

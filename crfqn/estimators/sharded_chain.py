@@ -82,12 +82,7 @@ def encode_shards(X: Any, y: Any, sample_weight: Any, settings: ChainSettings) -
         )
     if settings.on_violation != ERROR:
         raise InputError(f"on_violation: with a client expected {ERROR!r}, got {settings.on_violation!r}")
-    if settings.min_count != 1:
-        raise InputError("min_count: with a client expected 1; templates have a min_count over all shards")
-    if settings.class_weight is not None:
-        raise InputError("class_weight: with a client expected None, as no shard has all labels")
-    if settings._transitions.seen:
-        raise InputError("constraints: with a client they cannot be what was seen, as no shard has all of it")
+    settings.check_parts("with a client", "shard", needs_pairs=False)
     shards, client = Shards.of(X), connected(settings.client)
     asks_pairs = not (settings.all_possible_states and settings.all_possible_transitions)
     count = [(read, shards.templates, asks_pairs) for read in shards.reads]

@@ -38,9 +38,8 @@ def whole_content(
     model = estimator._fitted
     if model.trained is not None:
         estimator._check_stored(model.trained.settings)
-    content = model.content(extra or {}, dtype)
-    content.metadata["crfqn_version"] = crfqn.__version__
-    return content
+        model = replace(model, trained=replace(model.trained, version=crfqn.__version__))
+    return model.content(extra or {}, dtype)
 
 
 def load(path: ModelSource) -> Any:

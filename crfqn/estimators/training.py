@@ -235,7 +235,7 @@ def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> s
 
 def has_probabilities(model: Any) -> bool:
     """Return True for likelihoods; AttributeError, as scikit-learn asks, for losses without probabilities."""
-    if not model._loss_form.loss_class.has_marginals:
+    if not model.loss_form.loss_class.has_marginals:
         raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {model.loss!r}")
     return True
 

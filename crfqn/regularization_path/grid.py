@@ -92,7 +92,7 @@ class Grid:
     def parameter(self, estimator: LinearEstimator) -> str:
         """Return the parameter that varies, "l1" or "group_l1"; InputError where the penalty has neither."""
         names = [name for name in ("l1", "group_l1") if getattr(self, name) is not None]
-        parameter = names[0] if names else estimator._path_parameter
+        parameter = names[0] if names else estimator.path_parameter
         if parameter == "l2":
             raise InputError("penalty: expected one with l1 or group_l1 to walk, got 'l2'")
         return parameter

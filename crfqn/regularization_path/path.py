@@ -75,9 +75,9 @@ def prepare_path(
         raise InputError(
             f"checkpoint: expected None, as paths and grids keep none, got {estimator.checkpoint!r}"
         )
-    solver, changes = estimator._make_solver(), {}
+    solver, changes = estimator.make_solver(), {}
     if path_parameter is not None:
-        changes = {path_parameter: 1.0, "tol": estimator._tol_to(OPTIMAL)}
+        changes = {path_parameter: 1.0, "tol": estimator.tol_or(OPTIMAL)}
     quiet = {"verbose": 0, "callback": None, "warm_start": False}
     settings = clone(estimator).set_params(**quiet, **changes)
     problem = settings.prepare(X, y, sample_weight)
@@ -143,7 +143,7 @@ def solve_around(
 ) -> Iterator[PathStep]:
     """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does; as near to the
     optimum as `fit`, so that scores are those of its models."""
-    stop = prepared.settings._tolerance
+    stop = prepared.settings.tolerance
     solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
     for strengths in values:
         place = np.log([*strengths.values()])
@@ -279,7 +279,7 @@ def crf_path(
     prepared_path = prepare_path(estimator, X, y, sample_weight, grid.parameter(estimator))
     with prepared_path as prepared, ExitStack() as folds:
         values: Any = (
-            grid.values(prepared.problem.strengths, estimator._path_parameter)
+            grid.values(prepared.problem.strengths, estimator.path_parameter)
             if isinstance(grid, Around)
             else grid.values(prepared.l1_max, prepared.automatic)
         )
@@ -365,7 +365,7 @@ def with_best_refined(
     trainings. Of descending values it is scored again on validation items. If the training is cut off, nothing
     changes."""
     best = path.best_index
-    model, tol = path.models[best], prepared.settings._tol_to(OPTIMAL)
+    model, tol = path.models[best], prepared.settings.tol_or(OPTIMAL)
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
     result, distance = model.result_, model.result_.gap
     if not np.isfinite(distance):

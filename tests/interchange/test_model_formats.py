@@ -56,7 +56,7 @@ class TestJson:
         found, expected = (np.concatenate(fitted.predict(X), axis=None) for fitted in (again, model))
         assert found.tolist() == expected.tolist()
         model.save(tmp_path / "m.crfqn")  # which leaves out names without a weight
-        for left, right in zip(again._weights(), crfqn.load(tmp_path / "m.crfqn")._weights(), strict=True):
+        for left, right in zip(again._all_weights(), crfqn.load(tmp_path / "m.crfqn")._all_weights(), strict=True):
             assert np.array_equal(left, right)
         assert again.result_.status is model.result_.status
         assert again._settings() == model._settings()
@@ -200,7 +200,7 @@ class TestCommand:
     def test_there_and_back(self, chain, tmp_path, run):
         chain.save(tmp_path / "m.crfqn", {"note": "kept"})
         there = run("convert", "m.crfqn", "m.crfsuite", code=0)
-        message = f"wrote m.crfsuite: 2 labels, {chain._weights().coords.size} weights\n"
+        message = f"wrote m.crfsuite: 2 labels, {chain._all_weights().coords.size} weights\n"
         assert (there.stdout, there.stderr) == ("", message)
         back = run("convert", "m.crfsuite", "back.bin", "--to", "crfqn", "-q", code=0)
         assert (back.stdout, back.stderr) == ("", "")

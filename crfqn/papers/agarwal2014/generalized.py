@@ -192,11 +192,11 @@ class GeneralizedLeastSquares(LeastSquaresPredictions, ItemEstimator):
     link: Any = AUTO
 
     @property
-    def _path_parameter(self) -> str:
+    def path_parameter(self) -> str:
         return "l2"
 
     @property
-    def _strengths(self) -> dict[str, float]:
+    def strengths_asked(self) -> dict[str, float]:
         return {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}
 
     def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:

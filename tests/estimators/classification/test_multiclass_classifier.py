@@ -135,23 +135,23 @@ class TestOptimum:
             ("logistic", automatic.FOR_LIKELIHOODS, automatic.FOR_LIKELIHOODS),
         ):
             for share, solver in ((0.6, at_half), (0.2, at_a_fifth), (0.01, "bcd")):
-                choice = replace(MulticlassClassifier(loss=loss)._make_solver(), few_weights=0)
+                choice = replace(MulticlassClassifier(loss=loss).make_solver(), few_weights=0)
                 found = choice.chosen(Shown(share), GroupLasso(1.0, n_features=2, n_states=2))
-                named = MulticlassClassifier(solver=solver)._make_solver()
+                named = MulticlassClassifier(solver=solver).make_solver()
                 assert repr(found) == repr(named), (loss, share)
 
     def test_smooth_penalties_are_for_l_bfgs(self):
         for settings in ({"penalty": "l2"}, {"l1": 0.0, "l2": 0.5}):
             model = MulticlassCRF(**settings).fit(X, NAMES)
             other = MulticlassCRF(**settings, solver="l-bfgs").fit(X, NAMES)
-            assert isinstance(model._make_solver().smooth, LBFGS)
+            assert isinstance(model.make_solver().smooth, LBFGS)
             np.testing.assert_allclose(model.coef_.toarray(), other.coef_.toarray(), rtol=1e-4, atol=1e-5)
 
     def test_seeds_reach_the_solvers(self):
-        assert isinstance(MulticlassClassifier(solver="bcd", random_state=3)._make_solver(), RowDescent)
-        assert MulticlassClassifier(random_state=3)._make_solver().sparse.seed > 0
-        assert MulticlassClassifier()._make_solver().sparse.seed == 0
-        assert MulticlassClassifier(solver="bcd-constant", random_state=3)._make_solver().seed > 0
+        assert isinstance(MulticlassClassifier(solver="bcd", random_state=3).make_solver(), RowDescent)
+        assert MulticlassClassifier(random_state=3).make_solver().sparse.seed > 0
+        assert MulticlassClassifier().make_solver().sparse.seed == 0
+        assert MulticlassClassifier(solver="bcd-constant", random_state=3).make_solver().seed > 0
 
 
 class TestIntercept:

@@ -285,8 +285,8 @@ class TestMistakes:
     @pytest.mark.parametrize(("settings", "arguments", "message"), [
         ({}, (X, Y), "classes: expected all labels in the first call of partial_fit, got None"),
         ({}, (X, Y, []), "classes: expected at least one label"),
-        ({"constraints": "seen"}, (X, Y, CLASSES), "constraints: .seen. needs all data at once"),
-        ({"all_possible_states": False}, (X, Y, CLASSES), "all_possible_states: partial_fit expects True"),
+        ({"constraints": "seen"}, (X, Y, CLASSES), "constraints: in batches they cannot be what was seen"),
+        ({"all_possible_states": False}, (X, Y, CLASSES), "all_possible_states: in batches expected True"),
         ({}, (X, [None, *Y[1:]], CLASSES), "item 0"),
         ({"l1": -1}, (X, Y, CLASSES), "l1: expected"),
     ])  # fmt: skip
