@@ -68,7 +68,7 @@ def rewrite_header(path, change):
 def write_signed(path, tensors, **fields):
     """Write a file whose checksum is right but whose content a crafted writer chose."""
     document = {
-        "format_version": 3,
+        "format_version": 1,
         "kind": "chain-crf",
         "metadata": {},
         "strings": [],
@@ -120,9 +120,9 @@ class TestRoundTrip:
         assert model.strings == {"s": ["\udc80x", "y"]}
         assert model.metadata == {"t": "\udc80"}
 
-    def test_files_of_the_first_version_are_read(self, tmp_path):
+    def test_integers_may_be_wider_than_needed(self, tmp_path):
         tensors = {"t.utf8": np.frombuffer(b"abc", np.uint8), "t.ends": np.array([1, 1, 3])}
-        write_signed(tmp_path / "m", tensors, strings=["t"], format_version=1)
+        write_signed(tmp_path / "m", tensors, strings=["t"])
         assert read_model(tmp_path / "m").strings == {"t": ["a", "", "bc"]}
 
     @pytest.mark.parametrize(

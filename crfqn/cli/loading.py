@@ -280,7 +280,7 @@ def _input_of_recipe(
     elif kind in sources.OF_TEMPLATES:
         if not isinstance(model.vocabulary_, TemplateVocabulary):
             raise ModelFileError(
-                f"{path}: its features were made by an earlier version of crfqn; train it again"
+                f"{path}: the file is damaged: its recipe has templates, and its features were made without"
             )
         columns = list(model.vocabulary_.source["columns"])
     if kind == "pixel-pairs":

@@ -19,7 +19,6 @@ from crfqn.data.hybrid import sparse_of
 from crfqn.data.items import Handover, check_weighted_labels
 from crfqn.data.labels import labels_like
 from crfqn.data.model_file import check_model_name
-from crfqn.data.tokenizers import UNICODE
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.estimators.checkpoint import FILE as CHECKPOINT
 from crfqn.model.texts import tokenizer_of
@@ -364,7 +363,6 @@ def keep_facts(model: Any, recipe: Recipe, prepared: Prepared) -> None:
     }
     if model.LABELS_SEQUENCES:
         facts["n_weights"] = model._n_weights
-        facts["tokens"] = UNICODE  # cuts raw text; files without are of earlier rules
     if not recipe.data.dataset:  # its data files lie beside the recipe
         facts["recipe_source"] = str(recipe.source.resolve())
     model.training_ = facts

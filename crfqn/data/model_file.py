@@ -23,9 +23,7 @@ from crfqn.data.files import check_regular, read_bytes, safe_size, safe_source, 
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, ModelFileMissingError
 from crfqn.messages import describe
 
-# 2: integers in as few bytes as hold them; 3: dense blocks, bigram features; 4: `training` beside `extra`; 5:
-# `featurizer` beside `training`
-FORMAT_VERSION = 5
+FORMAT_VERSION = 1
 HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
 OF_OTHERS = (".crfsuite", ".json", ".onnx", ".wapiti", ".crfpp")  # extensions that tell of other formats
@@ -211,37 +209,7 @@ def read_model(source: ModelSource) -> ModelFile:
         raise ModelFileError(f"{shown}: cannot be read: {error.strerror or error}") from error
     except _Damage as damage:
         raise ModelFileError(f"{shown}: {damage}") from damage.__cause__
-    metadata = document["metadata"]
-    if document["format_version"] < 4:
-        metadata = with_training(metadata)
-    if document["format_version"] < 5:
-        metadata = with_featurizer(metadata)
-    return ModelFile(document["kind"], tensors, strings, metadata, shown)
-
-
-def with_training(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of an older file with a table `training`: it has what `crfqn train` wrote to `extra` then,
-    which is known by the recipe and the fingerprint that it always wrote together."""
-    extra = metadata.get("extra")
-    if not isinstance(extra, dict) or not isinstance(extra.get("recipe"), dict):
-        return metadata
-    return metadata | {"training": extra} if "data_fingerprint" in extra else metadata
-
-
-def with_featurizer(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of an older file with a table `featurizer`: what is in the features of its training, and in
-    the settings of its recipe's features."""
-    training = metadata.get("training")
-    if not isinstance(training, dict) or "features" not in training:
-        return metadata
-    recipe, features = training.get("recipe"), training["features"]
-    settings = recipe.get("features") if isinstance(recipe, dict) else None
-    if not isinstance(settings, dict) or not isinstance(features, dict):
-        return metadata | {"featurizer": features}  # which whoever reads it refuses
-    names = ("kind", "weighting", "norm", "sublinear_tf") if settings.get("kind") == "text" else ("kind",)
-    known = {name: settings[name] for name in names if name in settings}
-    others = {name: value for name, value in training.items() if name != "features"}
-    return metadata | {"training": others, "featurizer": known | features}
+    return ModelFile(document["kind"], tensors, strings, document["metadata"], shown)
 
 
 class _Damage(Exception):

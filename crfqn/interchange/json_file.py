@@ -29,15 +29,13 @@ from crfqn.data.model_file import (
     plain_json,
     read_whole,
     shown_source,
-    with_featurizer,
-    with_training,
 )
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage import restore, whole_content
 from crfqn.messages import describe
 
 NAME = "json"
-FORMAT, VERSION = "crfqn-model", 3  # 2: `training` beside `extra`; 3: `featurizer` beside `training`
+FORMAT, VERSION = "crfqn-model", 1
 # By the kind of the array; integers otherwise.
 VALUE_TYPES: dict[str, set[type]] = {"b": {bool}, "f": {float, int}}
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -81,10 +79,8 @@ def read(path: ModelSource) -> Any:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError(f"{shown}: expected a JSON object whose 'format' is {FORMAT!r}")
     version = document.get("version")
-    if version not in range(1, VERSION + 1) or type(version) is not int:
-        raise ModelFileError(
-            f"{shown}: version: expected a number from 1 to {VERSION}, got {describe(version)}"
-        )
+    if version != VERSION or type(version) is not int:
+        raise ModelFileError(f"{shown}: version: expected {VERSION}, got {describe(version)}")
     for name, kind in (("kind", str), ("metadata", dict), ("strings", dict), ("arrays", dict)):
         if not isinstance(document.get(name), kind):
             what = "string" if kind is str else "JSON object"
@@ -96,12 +92,7 @@ def read(path: ModelSource) -> Any:
         arrays = {name: _array(entry) for name, entry in document["arrays"].items()}
     except InputError as error:
         raise ModelFileError(f"{shown}: arrays: {error}") from None
-    metadata = document["metadata"]
-    if version < 2:
-        metadata = with_training(metadata)
-    if version < 3:
-        metadata = with_featurizer(metadata)
-    return restore(ModelFile(document["kind"], arrays, document["strings"], metadata, shown))
+    return restore(ModelFile(document["kind"], arrays, document["strings"], document["metadata"], shown))
 
 
 def _array(entry: Any) -> NDArray:

@@ -114,7 +114,7 @@ class ItemModel(Model):
             weights=WeightMatrix.of(read_entries(file, NODE, STATE, FEATURE, shape), shape),
             intercept=finite(file, "intercept", (labels.n_nodes,)),
             dense_coef_=read_dense(file, labels.n_nodes),
-            loss=file.table("settings").get("loss", "logistic"),  # earlier files do not name it
+            loss=file.table("settings").get("loss", "logistic"),  # not a parameter of all estimators
             trained=Trained.of_file(file),
             labels=labels,
             feature_names=read_names(file, n_features),

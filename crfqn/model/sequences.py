@@ -125,7 +125,7 @@ class SequenceModel(Model):
             n_features_in_=n_features,
             weights=matrix(NODE, STATE, FEATURE, (n_states, n_features)),
             dense_coef_=read_dense(file, n_states),
-            loss=settings.get("loss", "logistic"),  # earlier files do not name it
+            loss=settings.get("loss", "logistic"),  # models of other tools do not name it
             trained=Trained.of_file(file),
             vocabulary_=vocabulary,
             rules_=read_rules(file, n_states),

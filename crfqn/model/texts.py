@@ -35,11 +35,10 @@ ENOUGH = 0.98  # of the training tokens: a tokenizer that gets fewer right is wa
 
 
 def tokenizer_of(model: Any) -> Tokenizer:
-    """Return what cuts raw text for a chain's model: as its training data were cut, as far as they tell; of earlier
-    models the rules of that time."""
+    """Return what cuts raw text for a chain's model: as its training data were cut, if that is known."""
     if isinstance(model.vocabulary_, TemplateVocabulary):
         return model.vocabulary_.tokenizer
-    return Tokenizer(LETTERS if model.training_ and "tokens" not in model.training_ else UNICODE)
+    return Tokenizer(UNICODE)
 
 
 def cut_text(model: Any, text: str) -> list[str]:
@@ -117,7 +116,7 @@ class Words:
         idf = np.array([weights[word] for word in words], np.float64)
         if not (np.abs(idf) <= LARGEST_IDF).all():
             raise ValueError(f"words: expected weights of at most {LARGEST_IDF:g} in size")
-        rules = table.get("rules", LETTERS)  # earlier files have none
+        rules = table["rules"]
         if rules not in (UNICODE, LETTERS, BLANKS):
             raise ValueError(f"rules of words: expected {UNICODE}, {LETTERS} or {BLANKS}")
         is_binary, is_normed = table["weighting"] == "binary", table["norm"] == "l2"

@@ -17,7 +17,6 @@ from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.data.tokenizers import (
     BLANKS,
     CHARACTERS,
-    LETTERS,
     MOST_ABBREVIATIONS,
     NAMES,
     PENN,
@@ -328,18 +327,9 @@ def test_what_the_tokenizer_leaves_whole_is_not_warned_of(tmp_path):
         tagger.tag(["Mr.", "U.S.", "go."])
 
 
-def test_models_of_before_keep_their_rules():
-    old = {
-        "columns": ["w"],
-        "patterns": "",
-        "dialect": None,
-        "windows": "",
-        "has_ends": True,
-        "shapes": ["w"],
-    }
-    old |= {"min_count": 1, "n_hashed": None}
-    source = TemplateSource.from_dict(old)
-    assert (source.tokens, source.token_share, source.token_forms) == (LETTERS, None, None)
+def test_wrong_settings_of_a_stored_tokenizer_are_named():
+    stored = TemplateSource(("w",), shapes=("w",)).as_dict()
+    assert TemplateSource.from_dict(stored) == TemplateSource(("w",), shapes=("w",))
     for wrong in (
         {"tokens": "words"},
         {"token_share": 2},
@@ -348,7 +338,7 @@ def test_models_of_before_keep_their_rules():
         {"token_forms": ["x"]},
     ):
         with pytest.raises(InputError, match=rf"templates: {next(iter(wrong))}: expected"):
-            TemplateSource.from_dict(old | wrong)
+            TemplateSource.from_dict(stored | wrong)
 
 
 def test_where_raw_text_is_no_item_nothing_is_chosen():

@@ -51,8 +51,6 @@ TAGGED: dict[str, list[Any]] = {
     "cli-texts": DOCUMENTS,
     "cli-texts-tree": DOCUMENTS,
     "cli-table": [{"n": 0.5, "colour": "red", "size": 1.5}, {"n": -1.25, "colour": "unknown", "size": 0}],
-    "version-3-words": SENTENCES,  # of before words were cut by Unicode's rules
-    "version-3-texts": DOCUMENTS,
 }
 OF_CHAINS = ("pairs",)
 

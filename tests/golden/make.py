@@ -2,7 +2,6 @@
 
 Models are small, of made-up items, and trained here once; what they predict is written with all digits. The files
 change only where what crfqn says of a stored model is meant to change, and a commit that does it gives the reason.
-Files of earlier versions (`version-*`) were written by the code of then, and are not made anew.
 """
 
 from __future__ import annotations
@@ -383,7 +382,7 @@ def write(path: Path, content: Any) -> None:
 def train_all() -> None:
     """Train and save all models, and keep the items that they are asked about."""
     write_files()
-    items = {name: one for name, one in stored_items().items() if name.startswith("version-")}
+    items: dict[str, Any] = {}
     for name, made in (CHAINS | FLAT).items():
         model, form, X = made()
         model.save(MODELS / f"{name}.crfqn", dtype="float32" if name in NARROW else "float64")
@@ -427,12 +426,6 @@ def train_all() -> None:
     write(FOLDER / "items.json", items)
 
 
-def stored_items() -> dict[str, Any]:
-    """Return the items that models are asked about, none where no file has them yet."""
-    path = FOLDER / "items.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
 def write_other_tools() -> dict[str, Any]:
     """Write models as Wapiti and CRF++ do, of made-up weights; return items for them."""
     texts = other_tools
@@ -450,7 +443,7 @@ def ask_all() -> None:
     """Write what all models say."""
     shutil.rmtree(EXPECTED, ignore_errors=True)
     EXPECTED.mkdir()
-    items = stored_items()
+    items = json.loads((FOLDER / "items.json").read_text(encoding="utf-8"))
     for path in sorted(MODELS.iterdir()):
         name = path.name.removesuffix(".crfqn")
         if name in items:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from crfqn.data.model_file import ModelFile, with_featurizer
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, RecipeError
 from crfqn.model.featurizers import read_featurizer
 from crfqn.readers.images import make_digit_strings
@@ -525,22 +525,3 @@ def test_real_documents_are_prepared(name, n_train, n_test, n_features, n_nodes)
     assert data.X_train.max() <= 1
     assert (data.taxonomy.n_nodes if data.taxonomy else 0) == n_nodes
     assert len(data.feature_names) == n_features
-
-
-def test_files_from_before_featurizers_are_read_as_they_were(recipe_of, tmp_path):
-    """Their features stood in `training`, and how words count in the recipe's settings."""
-    recipe = recipe_of(TEXTS.replace("[structure]", 'weighting = "binary"\n[structure]'), POSTS, NEW_POSTS)
-    data = prepare(recipe)
-    table = data.features.as_dict(np.arange(len(data.feature_names)))
-    settings = {name: table[name] for name in ("weighting", "norm", "sublinear_tf")}
-    features = {name: value for name, value in table.items() if name not in {"kind", *settings}}
-    old = {"training": {"recipe": {"features": {"kind": "text", **settings}}, "features": features, "n": 1}}
-    new = with_featurizer(old)
-    assert new["featurizer"] == table
-    assert "features" not in new["training"]
-    assert new["training"]["n"] == 1
-    assert with_featurizer({"training": {"n": 1}}) == {"training": {"n": 1}}
-    own = {"extra": {"recipe": {"features": {"kind": "table"}}, "features": {"columns": []}}}
-    assert with_featurizer(own) == own  # the user's
-    with pytest.raises(ModelFileError, match="featurizer: expected one of the kinds"):
-        restored(with_featurizer({"training": {"features": [1]}})["featurizer"])

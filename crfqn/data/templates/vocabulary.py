@@ -23,22 +23,12 @@ from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern,
 from crfqn.data.templates.windows import parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import Rows, TokenRows
-from crfqn.data.tokenizers import BLANK, LETTERS, NAMES, STOP, UNICODE, Tokenizer, choose_tokenizer
+from crfqn.data.tokenizers import BLANK, NAMES, STOP, UNICODE, Tokenizer, choose_tokenizer
 from crfqn.data.vocabulary import NO_VALUE, Vocabulary
 from crfqn.errors import InputError, TokenWarning, warn_caller
 from crfqn.messages import describe, shorten
 
 LARGEST_WIDTH = 2**31 - 1
-# Settings that older files do not have: they stand for the defaults, but for the tokenizer, which was another one.
-LATER_SETTINGS = {
-    "words",
-    "tokens",
-    "transitions",
-    "has_more_columns",
-    "token_share",
-    "abbreviations",
-    "token_forms",
-}
 
 
 class TemplateVocabulary(Vocabulary):
@@ -189,31 +179,31 @@ class TemplateSource:
     def from_dict(cls, table: Any) -> TemplateSource:
         """Return what `as_dict` has written; InputError for anything else."""
         names = {field.name for field in fields(cls)}
-        if not isinstance(table, Mapping) or {*table} | LATER_SETTINGS != names:
+        if not isinstance(table, Mapping) or {*table} != names:
             raise InputError(
                 f"templates: expected a table of {', '.join(sorted(names))}, got {describe(table)}"
             )
-        settings = {"tokens": LETTERS} | dict(table)
+        settings = dict(table)
 
         def check(name: str, is_right: bool, expected: str) -> None:
             if not is_right:
                 raise InputError(f"templates: {name}: expected {expected}, got {describe(settings[name])}")
 
         for name in ("columns", "shapes", "abbreviations", "token_forms"):
-            texts = settings.get(name, ())
+            texts = settings[name]
             if texts is not None or name != "token_forms":
                 is_list = isinstance(texts, Sequence) and not isinstance(texts, str)
                 check(name, is_list and all(isinstance(text, str) for text in texts), "a list of texts")
-                settings[name] = tuple(texts) if name in settings else getattr(cls, name)
+                settings[name] = tuple(texts)
         for name in ("patterns", "windows", "words"):
-            check(name, isinstance(settings.get(name, ""), str), "a text")
+            check(name, isinstance(settings[name], str), "a text")
         check("tokens", settings["tokens"] in NAMES, f"one of {', '.join(NAMES)}")
-        forms, share = {*(settings.get("token_forms") or ())}, settings.get("token_share")
+        forms, share = {*(settings["token_forms"] or ())}, settings["token_share"]
         check("token_forms", forms <= {BLANK, STOP}, f"some of {BLANK} and {STOP}")
         is_share = share is None or (type(share) in (int, float) and 0 <= share <= 1)
         check("token_share", is_share, "a number from 0 to 1")
         for name in ("transitions", "has_more_columns"):
-            check(name, type(settings.get(name, False)) is bool, "true or false")
+            check(name, type(settings[name]) is bool, "true or false")
         return cls(**settings)
 
     def as_dict(self) -> dict[str, Any]:

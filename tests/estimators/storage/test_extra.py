@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,6 @@ from command_line import run_here
 
 import crfqn
 from crfqn import Tagger, interchange
-from crfqn.data import model_file
-from crfqn.data.model_file import read_model, write_model
 from crfqn.estimators.storage import KINDS
 
 COLUMNS = np.random.default_rng(3).random((24, 2)).round(2)
@@ -86,72 +83,11 @@ def test_commands_do_not_read_it(extra, tmp_path, monkeypatch):
             assert json.loads(run.stdout)["recipe"] is None
 
 
-OLDER = Path(__file__).with_name("older_table.model")  # of format 3: `crfqn train --data` of a table
-CELLS = [{"price": 10, "city": "Wien"}, {"price": 55, "city": "Linz"}, {"price": 44.5, "city": "Graz"}]
-# Of "good", by the code of then.
-PROBABILITIES = [0.9993267991418212, 0.0007119827779393285, 0.9746420274580135]
-
-
-class TestOlderFiles:
-    def test_a_stored_one(self, path, tmp_path, monkeypatch):
-        model = crfqn.load(OLDER)
-        assert {"data_fingerprint", "features", "n_features", "recipe"} < set(model.extra_)
-        model.save(path)
-        interchange.write(model, path.with_suffix(".json"))
-        for one in (model, crfqn.load(path), interchange.read(path.with_suffix(".json"))):
-            np.testing.assert_allclose(one.predict_proba(CELLS)[:, 1], PROBABILITIES, rtol=1e-12)
-        for name in (OLDER, path):
-            found = [Tagger(name).marginals(cells)[1] for cells in CELLS]
-            np.testing.assert_allclose(found, PROBABILITIES, rtol=1e-12)
-            cells = "price,city\n10,Wien\n55,Linz\n44.5,Graz\n"
-            run = run_here(monkeypatch, tmp_path, "predict", name, "--format", "csv", input=cells)
-            assert run.stdout.split() == ["good", "bad", "good"]
-        assert crfqn.load(path).extra_ == {}
-
-    def test_what_a_user_kept_stays_theirs(self, path, monkeypatch):
-        """Without the fingerprint that the command line wrote beside a recipe, a table of this name is the user's."""
-        model, X = fitted("multiclass-crf")
-        monkeypatch.setattr(model_file, "FORMAT_VERSION", 3)
-        model.save(path, extra=EXTRAS["half a table"])
-        np.testing.assert_array_equal(crfqn.load(path).predict_proba(X), model.predict_proba(X))
-
-    @pytest.mark.parametrize(
-        ("content", "new", "options"),
-        [
-            ("x A\ny B\n\ny B\n\n" * 4, "x\ny\n", ("--format", "conll")),
-            ("x A\ny B\n\ny B\n\n" * 4, "x\ny\n", ("--format", "conll", "--templates", "w[0]")),
-            ("a\txx yy\nb\tyy zz\n" * 4, "yy zz\nxx\n", ("--format", "text")),
-            ("a\txx yy\nb\tyy zz\n" * 4, "yy zz\nxx\n", ("--format", "text", "--structure", "taxonomy")),
-            ("1 1:2 2:1\n2 2:3\n" * 4, "0 1:1\n0 2:4\n", ("--format", "svmlight")),
-        ],
-    )  # fmt: skip
-    def test_of_every_kind_of_features(self, tmp_path, monkeypatch, content, new, options):
-        def run(*arguments, **others):
-            done = run_here(monkeypatch, tmp_path, *arguments, **others)
-            assert done.returncode == 0, done.stderr
-            return done.stdout
-
-        (tmp_path / "data").write_text(content)
-        run("train", "--data", "data", "-o", "new.crfqn", "-q", "--l1", "0.1", "--threads", 1, *options)
-        file = read_model(tmp_path / "new.crfqn")
-        assert file.metadata["extra"] == {}
-        file.metadata["extra"] = file.metadata.pop("training")
-        with monkeypatch.context() as patch:
-            patch.setattr(model_file, "FORMAT_VERSION", 3)
-            write_model(tmp_path / "old.crfqn", file.kind, file.arrays, file.strings, file.metadata)
-        for option in ("--marginals", "--json"):
-            expected = run("predict", "new.crfqn", option, input=new)
-            assert expected.strip()
-            assert run("predict", "old.crfqn", option, input=new) == expected
-        facts = [json.loads(run("inspect", f"{name}.crfqn", "--json")) for name in ("old", "new")]
-        for fact in facts:
-            del fact["path"], fact["bytes"]
-        assert facts[0] == facts[1]
-        assert crfqn.load(tmp_path / "old.crfqn").extra_ == file.metadata["extra"]
-
-
 def test_another_training_forgets_what_the_file_told(path):
-    model = crfqn.load(OLDER)
+    model, _ = fitted("multiclass-crf")
+    model.save(path, extra={"of": "the first"})
+    model = crfqn.load(path)
+    assert model.extra_ == {"of": "the first"}
     model.fit(COLUMNS, LABELS)
     expected = model.predict_proba(COLUMNS)
     model.save(path)
