@@ -45,7 +45,7 @@ LIBRARIES = {
         )
     },
     "data_options": set(),
-    "threads": {"numpy"},
+    "threads": {"numpy", "joblib"},
     **{name: {"numpy", "scipy"} for name in ("data", "structures", "penalties", "objectives", "solvers")},
 }
 OPTIONAL = {

@@ -76,7 +76,7 @@ class TestJson:
         ("change", "message"),
         [
             (lambda d: d.pop("format"), "'format' is 'crfqn-model'"),
-            (lambda d: d.update(version=4), "version: expected a number from 1 to 3"),
+            (lambda d: d.update(version=4), "version: expected 1, got 4"),
             (lambda d: d.update(kind="unheard-of"), "expected a model of kind"),
             (lambda d: d.update(arrays=[]), "arrays: expected a JSON object"),
             (lambda d: d["strings"].update(classes=[1]), "strings: classes: expected a list of strings"),
