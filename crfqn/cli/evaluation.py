@@ -50,11 +50,12 @@ def evaluate(
     input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True, label=label)
     input = input_with_dense(input, model, path, dense)
     known = KnownItems(model, path, name, input.format)
+    least = {} if threshold is None else {"threshold": threshold}
     likelihoods: list[float] | None = [] if gives_probabilities(model) else None  # of probabilities
 
     def labelled(observed: Observed) -> tuple[Any, list[Any]]:
         with known.counted(observed):
-            return observed, predict_labels(labeller.model_for(observed.X), observed.X, threshold)
+            return observed, predict_labels(labeller.model_for(observed.X), observed.X, **least)
 
     def parts() -> Iterator[tuple[Any, list[Any]]]:
         for part, _, result in input.parts(labelled):

@@ -51,15 +51,11 @@ class Labeller:
     The labels are the same; what scikit-learn and numba take to start is what numpy takes for so many positions.
     """
 
-    def __init__(self, path: Path, once: list[str] | None = None) -> None:
-        self._file, self._once = read_any(path), once
+    def __init__(self, path: Path) -> None:
+        self._file = read_any(path)
         self._n_positions = 0
         self.is_light = self._file.kind in MODELS
         self.model = model_of(self._file) if self.is_light else restored(self._file)
-        if once is not None:
-            if not self.model.LABELS_SEQUENCES:
-                raise InputError(f"{path}: --once is for models of sequences")
-            self.model = self.model.with_once(once)
 
     def model_for(self, X: Any) -> Any:
         """Return the model for the next items."""
@@ -70,8 +66,6 @@ class Labeller:
                 self._n_positions += X.shape[0] if hasattr(X, "shape") else sum(map(len, X))
             if self._n_positions > MOST_LIGHT:
                 self.model, self.is_light = restored(self._file), False
-                if self._once is not None:
-                    self.model.model_ = self.model.model_.with_once(self._once)
         return self.model
 
 

@@ -23,6 +23,7 @@ from crfqn.cli.output import command_files
 from crfqn.data_options import DATA_OPTIONS, DEV_OPTIONS, FORMAT, SECTIONS, Key, Option, keys_in
 from crfqn.errors import InputError
 from crfqn.messages import bounded, shorten
+from crfqn.model.label_constraints import LabelConstraints
 from crfqn.numerals import number_in, whole_number_in
 from crfqn.parameters import NAMES_ELSEWHERE, OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
 
@@ -266,6 +267,17 @@ class PredictOptions:
     max_item_length: int | None = option("The number of lines that a sequence may have, since all of it is in memory "
         "before it is labelled. Default: 1,000,000 of standard input and pipes, which may never end; any of files.",
         min=1)
+
+    @property
+    def constraints(self) -> LabelConstraints:
+        """The constraints on the labels."""
+        return LabelConstraints(once=None if self.once is None else [*filter(None, self.once.split(","))])
+
+    @property
+    def labelling(self) -> dict[str, Any]:
+        """What there is of constraints and a threshold, as arguments of `predict` and `decode`."""
+        least = {} if self.threshold is None else {"threshold": self.threshold}
+        return self.constraints.arguments | least
 
 
 # fmt: on

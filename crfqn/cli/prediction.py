@@ -45,7 +45,7 @@ def predict(
         _check_sources(sources, output, output_dir, options)
     command_files.read(sources)
     targets = [] if output_dir is None else _targets(sources, output_dir)
-    labeller = Labeller(path, None if options.once is None else [*filter(None, options.once.split(","))])
+    labeller = Labeller(path)
     model = labeller.model
     _check(model, path, options)
     if STANDARD_INPUT in sources and sys.stdin is not None and sys.stdin.isatty():
@@ -145,7 +145,9 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
         return
     if options.n_best is not None:
         n, format = options.n_best, None if options.to is None else find_format(options.to)
-        for _, data, results in input.parts(lambda seen: labeller.model_for(seen.X).predict_nbest(seen.X, n)):
+        once = options.constraints.arguments
+        parts = input.parts(lambda seen: labeller.model_for(seen.X).predict_nbest(seen.X, n, **once))
+        for _, data, results in parts:
             for item, labellings in enumerate(results or ()):
                 place = slice(item, item + 1)
                 for rank, (labels, probability) in enumerate(labellings):
@@ -161,7 +163,7 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
         texts = input.parts(lambda seen: "".join(written(labeller.model_for(seen.X), seen.X, options)))
         yield from (text for _, _, text in texts if text is not None)
         return
-    parts = input.parts(lambda seen: predict_labels(labeller.model_for(seen.X), seen.X))
+    parts = input.parts(lambda seen: predict_labels(labeller.model_for(seen.X), seen.X, **options.labelling))
     format = find_format(options.to)
     input_format = None if input.format is None else FORMATS[input.format]
     is_same = (
@@ -180,6 +182,10 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
 
 def _check(model: Any, path: Path, options: PredictOptions) -> None:
     """Raise InputError for options that do not fit the model, or each other."""
+    if options.once is not None:
+        if not model.LABELS_SEQUENCES:
+            raise InputError(f"{path}: --once is for models of sequences")
+        model.single_runs(options.constraints.once)
     check_threshold(options.threshold, model, path)
     names = getattr(model, "node_names", model.classes_)
     is_text = not options.as_json and options.to is None
@@ -225,11 +231,10 @@ def _needs(options: PredictOptions) -> list[str]:
 
 def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
     """Yield the text of each sequence, blank line included."""
-    least = {} if options.threshold is None else {"threshold": options.threshold}
     if options.with_score:
-        paths, scores = model.decode(inputs, **least)
+        paths, scores = model.decode(inputs, **options.labelling)
     else:
-        paths, scores = model.predict(inputs, **least), None
+        paths, scores = model.predict(inputs, **options.labelling), None
     with without_warnings():
         marginals = model.predict_marginals(inputs) if options.with_marginals else None
     names = [*map(_written, model.classes_)]
@@ -332,10 +337,10 @@ def _fill(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOpt
         span_probabilities=options.with_marginals or options.with_score,
         threshold=options.threshold,
     )
-    next(parts)(answers, X, {})
+    next(parts)(answers, X, options.constraints)
     with without_warnings():
         for add in parts:
-            add(answers, X, {})
+            add(answers, X, options.constraints)
 
 
 def _fill_documents(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOptions) -> None:
@@ -376,4 +381,4 @@ def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
         return [",".join(map(label_text, labels)) for labels in model.predict_sets(inputs)], None
     if not gives_probabilities(model):
         return model.predict(inputs), None
-    return model.decode(inputs, **({} if options.threshold is None else {"threshold": options.threshold}))
+    return model.decode(inputs, **options.labelling)

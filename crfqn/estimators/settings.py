@@ -304,9 +304,7 @@ class ChainSettings(StructuredSettings):
         if self.class_weight is not None:
             raise InputError(f"class_weight: {where} expected None, as no {part} has all labels")
         if self._transitions.seen:
-            raise InputError(
-                f"constraints: {where} they cannot be what was seen, as no {part} has all of it"
-            )
+            raise InputError(f"constraints: {where} they cannot be what was seen, as no {part} has all of it")
 
     def _settings(self) -> dict[str, Any]:
         settings, rules = super()._settings(), self.constraints

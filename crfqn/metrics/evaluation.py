@@ -266,12 +266,12 @@ def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
     return float(np.sum(model.log_likelihood(inputs, known)))
 
 
-def predict_labels(model: Any, inputs: Any, threshold: float | None = None) -> list[Any]:
-    """Return the labels of each item as text: a list of them for sequences, and where an item may have several. None is
-    a label whose probability is below the threshold."""
+def predict_labels(model: Any, inputs: Any, **how: Any) -> list[Any]:
+    """Return the labels of each item as text: a list of them for sequences, and where an item may have several; how :
+    of `predict`. None is a label whose probability is below the threshold."""
     if model.RANKS_LABELS:
         return [list(map(label_text, item)) for item in model.predict_sets(inputs)]
-    labels = model.predict(inputs, **({} if threshold is None else {"threshold": threshold}))
+    labels = model.predict(inputs, **how)
     if model.LABELS_SEQUENCES:
         return [list(map(_text, item)) for item in labels]
     return list(map(_text, labels))

@@ -13,10 +13,11 @@ import numpy as np
 
 from crfqn.data.labels import label_text
 from crfqn.data.schemes import find_scheme, recognise_scheme, spans_of
+from crfqn.model.label_constraints import LabelConstraints
 from crfqn.model.model import check_threshold, is_probable
 
 Answers = list[dict[str, Any]]
-AddPart = Callable[[Answers, Any, dict[str, Any]], None]  # answers, their items, and what is `known`
+AddPart = Callable[[Answers, Any, LabelConstraints], None]  # answers, their items, and constraints of these
 
 
 def scheme_of(model: Any) -> str | None:
@@ -58,21 +59,21 @@ def answer_parts(
     least: dict[str, Any] = {} if threshold is None else {"threshold": check_threshold(threshold)}
     span_probabilities = span_probabilities or threshold is not None
 
-    def add_labels(answers: Answers, X: Any, known: dict[str, Any]) -> None:
-        for answer, label in zip(answers, model.predict(X, **known, **least), strict=True):
+    def add_labels(answers: Answers, X: Any, constraints: LabelConstraints) -> None:
+        for answer, label in zip(answers, model.predict(X, **constraints.arguments, **least), strict=True):
             answer[name] = plain_label(label)
 
-    def add_probabilities(answers: Answers, X: Any, known: dict[str, Any]) -> None:
-        best, logs = model.decode(X, **known, **least)
+    def add_probabilities(answers: Answers, X: Any, constraints: LabelConstraints) -> None:
+        best, logs = model.decode(X, **constraints.arguments, **least)
         for answer, label, log in zip(answers, best, logs.tolist(), strict=True):
             answer[name] = plain_label(label)
             answer["probability"] = min(float(np.exp(log)), 1.0)
             answer["log_probability"] = min(log, 0.0)
 
-    def add_marginals(answers: Answers, X: Any, known: dict[str, Any]) -> None:
+    def add_marginals(answers: Answers, X: Any, constraints: LabelConstraints) -> None:
         number = {label: k for k, label in enumerate(labels)}
         names = [*map(label_text, labels)]
-        rows = model.predict_marginals(X, **known) if is_many else model.predict_proba(X, **known)
+        rows = model.predict_marginals(X, constraints.known) if is_many else model.predict_proba(X)
         for answer, p in zip(answers, rows, strict=True):
             if is_many and probabilities:
                 columns = [number.get(label) for label in answer["labels"]]
@@ -83,13 +84,15 @@ def answer_parts(
                 by_label = [dict(zip(names, row, strict=True)) for row in np.atleast_2d(p).tolist()]
                 answer["marginals"] = by_label if is_many else by_label[0]
 
-    def add_best(answers: Answers, X: Any, known: dict[str, Any]) -> None:
-        for answer, best in zip(answers, model.predict_nbest(X, n_best, **known), strict=True):
+    def add_best(answers: Answers, X: Any, constraints: LabelConstraints) -> None:
+        for answer, best in zip(
+            answers, model.predict_nbest(X, n_best, **constraints.arguments), strict=True
+        ):
             answer["nbest"] = [{name: label, "probability": p} for label, p in best]
 
-    def add_spans(answers: Answers, X: Any, known: dict[str, Any]) -> None:
+    def add_spans(answers: Answers, X: Any, constraints: LabelConstraints) -> None:
         if span_probabilities:
-            rows = model.predict_spans(X, **known, scheme=scheme)
+            rows = model.predict_spans(X, **constraints.arguments, scheme=scheme)
             limit = 0.0 if threshold is None else threshold
             spans = [[s._asdict() for s in row if is_probable(s.probability, limit)] for row in rows]
         else:
@@ -101,14 +104,14 @@ def answer_parts(
                 span["end_char"] = answer["end"][span["end"] - 1]
             answer["spans"] = of_item
 
-    def add_features(answers: Answers, X: Any, known: dict[str, Any]) -> None:
-        strongest = model.strongest_features(X, n_features, **known)
+    def add_features(answers: Answers, X: Any, constraints: LabelConstraints) -> None:
+        strongest = model.strongest_features(X, n_features, **constraints.arguments)
         for answer, rows in zip(answers, strongest, strict=True):
             shown = [[{"feature": f, "weight": w} for f, w in row] for row in (rows if is_many else [rows])]
             answer["features"] = shown if is_many else shown[0]
 
-    def add_explanations(answers: Answers, X: Any, known: dict[str, Any]) -> None:
-        for answer, one in zip(answers, model.explain(X, n_terms, **known), strict=True):
+    def add_explanations(answers: Answers, X: Any, constraints: LabelConstraints) -> None:
+        for answer, one in zip(answers, model.explain(X, n_terms, **constraints.arguments), strict=True):
             answer["explanation"] = [each.to_json() for each in one] if is_many else one.to_json()
 
     yield add_probabilities if probabilities else add_labels

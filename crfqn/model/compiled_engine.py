@@ -32,12 +32,15 @@ from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.data.vocabulary import NO_COLUMNS
 from crfqn.errors import InputError
 from crfqn.kernels.sparse import score_entries
+from crfqn.model.label_constraints import UNCONSTRAINED, LabelConstraints
+from crfqn.model.opened_items import OpenedItems
 from crfqn.model.unknown_features import warn_of_unknown_names
 from crfqn.model.weights import WeightMatrix
 from crfqn.objectives.linear.sparse_map import add_image
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
 from crfqn.structures.contexts import Contexts
+from crfqn.structures.item_chain import BestPath
 from crfqn.structures.span_rules import SpanRules, Spans
 from crfqn.structures.structure import NO_EDGES
 from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts
@@ -187,7 +190,7 @@ class EncodedItems(Items):
 
 
 @dataclass(frozen=True, eq=False)
-class CompiledItems:
+class CompiledItems(OpenedItems):
     """Sequences ready for inference: their chain, node scores (K, N), -inf where ruled out, and edge weights (E,)."""
 
     chain: Chain
@@ -195,19 +198,13 @@ class CompiledItems:
     edges: Vector
     n_threads: int | None
 
-    @property
-    def offsets(self) -> NDArray[np.int64]:
-        """First position of each item, and the number of positions: int64 (I + 1,)."""
-        return self.chain.offsets
-
     def at(self, temperature: float) -> Self:
         """Return the same with all scores divided by a temperature."""
         if temperature == 1.0:
             return self
         return replace(self, scores=self.scores / temperature, edges=self.edges / temperature)
 
-    def best(self) -> tuple[Labels, Vector]:
-        """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
+    def _best(self) -> tuple[Labels, Vector]:
         with Pool(self.n_threads) as pool:
             decoded = self.chain.decode(self.scores, self.edges, pool)
         return decoded.states, decoded.score
@@ -229,14 +226,13 @@ class CompiledItems:
         with Pool(self.n_threads) as pool:
             return pairs_of(self.chain, self.scores, self.edges, pool)
 
-    def n_best(self, n: int) -> list[list[tuple[list[int], float]]]:
-        """Return the n best labellings of each item, fewer where there are fewer, and their scores."""
+    def _n_best(self, n: int) -> list[list[BestPath]]:
         with Pool(self.n_threads) as pool:
             best = n_best(self.chain, self.scores, self.edges, n, pool)
         offsets = self.offsets.tolist()
         return [
             [
-                (best.states[r, offsets[i] : offsets[i + 1]].tolist(), float(best.score[r, i]))
+                BestPath(best.states[r, offsets[i] : offsets[i + 1]].tolist(), float(best.score[r, i]))
                 for r in range(best.counts[i])
             ]
             for i in range(self.chain.n_items)
@@ -248,7 +244,6 @@ class CompiledItems:
         return scores, tables.reshape(-1, self.chain.n_states, self.chain.n_states)
 
     def item(self, i: int) -> tuple[Vector, list[Vector]]:
-        """Return the scores of an item's nodes, (T, K), and of the transitions to each position, T matrices (K, K)."""
         (scores, tables), (first, last) = self._ruled, self.offsets[i : i + 2].tolist()
         table_of = self.chain.table_of[first:last].tolist() or [0] * (last - first)
         return scores[:, first:last].T, [tables[table] for table in table_of]
@@ -305,9 +300,12 @@ class CompiledEngine:
                     scores = scores / model.temperature
                 yield model.labels.over(scores.shape[1]).marginals(scores, pool).T
 
-    def open(self, model: Any, X: Any, known: Any, warns: bool = True) -> CompiledItems:
-        """Return new sequences with what is known of their labels; InputError for one that no labelling is left for.
-        `warns` of items without a known feature: where they are labelled, once."""
+    def open(
+        self, model: Any, X: Any, constraints: LabelConstraints = UNCONSTRAINED, warns: bool = True
+    ) -> CompiledItems:
+        """Return new sequences under constraints; InputError for one that no labelling is left for. `warns` of items
+        without a known feature: where they are labelled, once."""
+        known, single_runs = constraints.known, model.single_runs(constraints.once)
         with Pool(self.n_threads) as pool:
             if model.n_dense_ or isinstance(X, Features):
                 features = check_dense(X, model.n_dense_)
@@ -321,7 +319,7 @@ class CompiledEngine:
             more = "" if known is None else " and what is known"
             raise InputError(f"item {impossible[0]}: no labelling keeps the rules{more}")
         scores = scores if allowed is None else np.where(allowed, scores, -np.inf)
-        return CompiledItems(chain, scores, edges, self.n_threads)
+        return CompiledItems(chain.offsets, single_runs, chain, scores, edges, self.n_threads)
 
     def _scored(self, model: Any, X: Any, pool: Pool, warns: bool) -> tuple[Chain, Vector, Vector]:
         """Return the chain over items without a dense block, the scores of its nodes, the weights of its edges."""

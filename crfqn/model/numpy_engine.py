@@ -7,8 +7,9 @@ Shapes: I items, N positions, K labels; of a taxonomy K nodes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,9 @@ from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.data.labels import encode_constraints
 from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.errors import InputError
+from crfqn.model.label_constraints import UNCONSTRAINED, LabelConstraints
 from crfqn.model.labels import sum_up
+from crfqn.model.opened_items import OpenedItems
 from crfqn.model.unknown_features import warn_of_unknown_names
 from crfqn.structures.item_chain import BestPath, ItemChain
 from crfqn.structures.span_rules import SpanRules, Spans
@@ -27,12 +30,11 @@ from crfqn.structures.span_rules import SpanRules, Spans
 BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, and a few arrays like it
 
 
-class NumpyItems(NamedTuple):
-    """Sequences ready for inference: where they begin and end, (I + 1,), and the scores of each, (T, K), -inf where the
-    rules or what is known forbid."""
+@dataclass(frozen=True, eq=False)
+class NumpyItems(OpenedItems):
+    """Sequences ready for inference: the scores of each, (T, K), -inf where the rules or what is known forbid."""
 
     chain: ItemChain
-    offsets: NDArray[np.int64]
     scores: list[Vector]
     has_known: bool
 
@@ -41,10 +43,9 @@ class NumpyItems(NamedTuple):
         if temperature == 1.0:
             return self
         chain = ItemChain(self.chain.edges / temperature, self.chain.rules)
-        return self._replace(chain=chain, scores=[scores / temperature for scores in self.scores])
+        return replace(self, chain=chain, scores=[scores / temperature for scores in self.scores])
 
-    def best(self) -> tuple[Labels, Vector]:
-        """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
+    def _best(self) -> tuple[Labels, Vector]:
         paths = self.chain.best(self.scores)
         states = paths[0].states if len(paths) == 1 else [k for path in paths for k in path.states]
         scores = [path.score for path in paths]
@@ -71,12 +72,10 @@ class NumpyItems(NamedTuple):
         self.log_partition()
         return [self.chain.pairs(scores) for scores in self.scores]
 
-    def n_best(self, n: int) -> list[list[BestPath]]:
-        """Return the n best labellings of each item, fewer where there are fewer."""
+    def _n_best(self, n: int) -> list[list[BestPath]]:
         return [self.chain.n_best(scores, n) for scores in self.scores]
 
     def item(self, i: int) -> tuple[Vector, list[Vector]]:
-        """Return the scores of an item's nodes, (T, K), and of the transitions to each position, T matrices (K, K)."""
         return self.chain.tables(self.scores[i])
 
     def span_probabilities(self, spans: Spans, rules: SpanRules) -> Vector:
@@ -122,8 +121,11 @@ class NumpyEngine:
         encoded = encode_new(sparse_of(X), model.vocabulary_, model.n_features_in_, model.known_pairs)
         return X.beside(encoded) if model.n_dense_ else encoded
 
-    def open(self, model: Any, X: Any, known: Any, warns: bool = True) -> NumpyItems:
-        """Return new sequences with what is known of their labels; `warns` of items without a known feature."""
+    def open(
+        self, model: Any, X: Any, constraints: LabelConstraints = UNCONSTRAINED, warns: bool = True
+    ) -> NumpyItems:
+        """Return new sequences under constraints; `warns` of items without a known feature."""
+        single_runs = model.single_runs(constraints.once)
         X = list(X) if isinstance(X, Iterator) else X
         encoded = self.encode(model, X)
         if warns and model.weights.values.size and not model.n_dense_:
@@ -134,12 +136,12 @@ class NumpyEngine:
             scores = model.with_dense(scores, encoded.dense)
         if model.bigrams is not None:
             scores = np.hstack([scores, model.bigrams.scores(rows)])
-        if known is None:
+        if constraints.known is None:
             items = [chain.ruled(scores[first:last]) for first, last in pairwise(ends)]
         else:
-            allowed = encode_constraints(known, encoded.offsets, model.classes_).T
+            allowed = encode_constraints(constraints.known, encoded.offsets, model.classes_).T
             items = [chain.ruled(scores[first:last], allowed[first:last]) for first, last in pairwise(ends)]
-        return NumpyItems(chain, encoded.offsets, items, known is not None)
+        return NumpyItems(encoded.offsets, single_runs, chain, items, constraints.known is not None)
 
     def node_scores(self, model: Any, X: Any, warns: bool) -> Iterator[Vector]:
         """Yield by blocks of single items the scores of the nodes, (items, K)."""

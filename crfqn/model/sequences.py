@@ -6,7 +6,7 @@ Shapes: I items, N positions, F features, K labels.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -52,6 +52,7 @@ from crfqn.model.content import (
     read_vocabulary,
 )
 from crfqn.model.explanations import Explanation, TermSum, explanation
+from crfqn.model.label_constraints import LabelConstraints
 from crfqn.model.model import (
     Decoding,
     Model,
@@ -62,6 +63,7 @@ from crfqn.model.model import (
     read_temperature,
 )
 from crfqn.model.numpy_engine import NUMPY, rows_of
+from crfqn.model.opened_items import SingleRuns
 from crfqn.model.path_differences import PathDifferences
 from crfqn.model.trained import Trained
 from crfqn.model.uncertainty import find_measure
@@ -70,7 +72,7 @@ from crfqn.model.weights import WeightMatrix
 from crfqn.structures.deadline import check_deadline
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.item_chain import BestPath, ItemChain
-from crfqn.structures.single_runs import best_of_single_runs, repeats
+from crfqn.structures.single_runs import repeats
 from crfqn.structures.span_rules import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 
@@ -171,50 +173,37 @@ class SequenceModel(Model):
         InputError
             A name that is neither one of the labels nor, of a model with a scheme, a type of spans.
         """
+        self.single_runs(once)
+        return self if once is None else replace(self, once=tuple(once))
+
+    def single_runs(self, once: Collection[Any] | None) -> SingleRuns | None:
+        """Return the rule that labels form at most one run each, by default the model's own; None where no label has
+        it. InputError as of `with_once`."""
         if once is None:
-            return self
+            return self._single_runs
         if isinstance(once, (str, bytes)) or not isinstance(once, Collection):
             raise InputError(f"once: expected a collection of labels, got {describe(once)}")
         if len(once) > len(self._labels):
             raise InputError(
                 f"once: expected at most the {len(self._labels)} labels of the model, got {len(once):,}"
             )
-        _, unknown = single_run_rules(once, self._labels, self.scheme)
+        rules, unknown = single_run_rules(once, self._labels, self.scheme)
         if unknown:
             types = "" if self.scheme is None else " or types of spans"
             raise InputError(f"once: expected labels{types} of the model, got {shorten(unknown)}")
-        model = object.__new__(type(self))
-        model.__dict__.update({**self.__dict__, "once": tuple(once)})
-        model.__dict__.pop("_single_runs", None)
-        return model
+        return SingleRuns([*once], rules) if once else None
 
     @cached_property
-    def _single_runs(self) -> SpanRules | None:
-        """Which labels form at most one run, None where none has to."""
-        return single_run_rules(self.once, self._labels, self.scheme)[0] if self.once else None
+    def _single_runs(self) -> SingleRuns | None:
+        if not self.once:
+            return None
+        return SingleRuns(self.once, single_run_rules(self.once, self._labels, self.scheme)[0])
 
-    def _best(self, items: Any) -> tuple[Labels, Vector]:
-        """Return the best label's number at each position, (N,), and the scores of the labellings, (I,), of those that
-        keep the rule of single runs."""
-        states, scores = items.best()
-        rules = self._single_runs
-        repeated = {} if rules is None else repeats(states, items.offsets, rules)
-        if repeated:
-            states, scores = states.copy(), scores.copy()
-        for item, groups in repeated.items():
-            paths = self._best_of_single_runs(items.item(item), item, groups, 1)
-            if not paths:
-                raise InputError(
-                    f"item {item}: no labelling keeps the rules, once={shorten(list(self.once))} and what is known"
-                )
-            states[items.offsets[item] : items.offsets[item + 1]], scores[item] = paths[0]
-        return states, scores
-
-    def best_states(self, X: Any, known: Any = None, engine: Any = NUMPY) -> tuple[Labels, NDArray[np.int64]]:
+    def best_states(self, X: Any, engine: Any = NUMPY) -> tuple[Labels, NDArray[np.int64]]:
         """Return the number of the best label at each position of all items, (N,), and where the items begin and end,
         (I + 1,)."""
-        items = engine.open(self, X, known)
-        return self._best(items)[0], items.offsets
+        items = engine.open(self, X)
+        return items.best()[0], items.offsets
 
     def predict(
         self,
@@ -227,15 +216,15 @@ class SequenceModel(Model):
     ) -> NDArray[np.object_]:
         """Return the most probable label sequence of each item (Viterbi): an array (I,) of lists. `threshold` is that
         of `ChainCRF.predict`."""
+        if threshold is not None:
+            self.check_probabilities()
+        items = engine.open(self, X, LabelConstraints(known, once))
+        states = items.best()[0]
         if threshold is None:
-            states, offsets = self.with_once(once).best_states(X, known, engine)
             labels = [*map(self._labels.__getitem__, states.tolist())]
         else:
-            self.check_probabilities()
-            items = engine.open(self, X, known)
-            states, offsets = self.with_once(once)._best(items)[0], items.offsets
             labels = self._probable_labels(items, states, threshold)
-        cuts = offsets.tolist()
+        cuts = items.offsets.tolist()
         lists = np.empty(len(cuts) - 1, object)
         for i, (start, stop) in enumerate(pairwise(cuts)):
             lists[i] = labels[start:stop]
@@ -253,8 +242,8 @@ class SequenceModel(Model):
         """Return the most probable label sequence of each item, with log P(y | x, known), which counts the labels that
         the `threshold` of `predict` removes as well."""
         self.check_probabilities()
-        model, items = self.with_once(once), engine.open(self, X, known)
-        states, score = model._best(items)
+        items = engine.open(self, X, LabelConstraints(known, once))
+        states, score = items.best()
         log_probability = score / self.temperature - items.at(self.temperature).log_partition()
         labels = self.classes_[states]
         if threshold is not None:
@@ -277,7 +266,7 @@ class SequenceModel(Model):
         """Return P(y_t = k | x, known) of each position: a list of float64 arrays (positions, K). With `pairs` P(y_t =
         j, y_{t+1} = k | x, known), (positions - 1, K, K)."""
         self.check_probabilities()
-        items = engine.open(self, X, known, warns=False).at(self.temperature)
+        items = engine.open(self, X, LabelConstraints(known), warns=False).at(self.temperature)
         return items.pairs() if pairs else items.marginals()
 
     def predict_nbest(
@@ -293,53 +282,32 @@ class SequenceModel(Model):
         `ChainCRF.predict_nbest`."""
         self.check_probabilities()
         n, labels = check_number(n), self.classes_.tolist()
-        best = self.with_once(once)._best_logs(engine.open(self, X, known), n)
+        best = self._best_logs(engine.open(self, X, LabelConstraints(known, once)), n)
         return [
             [([*map(labels.__getitem__, path)], float(np.exp(log))) for path, log in paths] for paths in best
         ]
 
     def _best_logs(self, items: Any, n: int) -> list[list[BestPath]]:
-        """Return the n most probable labellings of each item that keep the rule of single runs, with log P."""
+        """Return the n most probable labellings of each item, with log P."""
         log_partition = items.at(self.temperature).log_partition().tolist()
-        best, rules = items.n_best(n), self._single_runs
-        for item, paths in enumerate(best):
-            if rules is None:
-                break
-            states = np.array([state for path in paths for state in path[0]], np.intp)
-            ends = np.cumsum([0, *(len(path[0]) for path in paths)], dtype=np.int64)
-            repeated = repeats(states, ends, rules)
-            if repeated:
-                groups = set().union(*repeated.values())
-                best[item] = self._best_of_single_runs(items.item(item), item, groups, n)
         return [
             [BestPath(path, min(score / self.temperature - total, 0.0)) for path, score in paths]
-            for paths, total in zip(best, log_partition, strict=True)
+            for paths, total in zip(items.n_best(n), log_partition, strict=True)
         ]
 
     def uncertainty(self, X: Any, measure: str = "confidence", engine: Any = NUMPY) -> Vector:
         """Return how unsure the model is of each item, as `ChainCRF.uncertainty`."""
         n_best, value = find_measure(measure)
         self.check_probabilities()
-        items = engine.open(self, X, None)
+        items = engine.open(self, X)
         if n_best == 1:
-            scores = self._best(items)[1] / self.temperature
+            scores = items.best()[1] / self.temperature
             logs = np.minimum(scores - items.at(self.temperature).log_partition(), 0.0)[:, None]
         else:
             logs = np.full((items.offsets.size - 1, n_best), -np.inf)
             for row, paths in zip(logs, self._best_logs(items, n_best), strict=True):
                 row[: len(paths)] = [log for _, log in paths]
         return value(logs, np.diff(items.offsets))
-
-    def _best_of_single_runs(
-        self, tables: tuple[Vector, list[Vector]], item: int, groups: set[int], n: int
-    ) -> list[BestPath]:
-        """Return an item's n best labellings in which labels form at most one run, of the scores of its nodes and of
-        its transitions; InputError with its place."""
-        assert self._single_runs is not None
-        try:
-            return best_of_single_runs(*tables, self._single_runs, groups, n)
-        except InputError as error:
-            raise InputError(f"item {item}: {error}") from None
 
     def predict_spans(
         self,
@@ -358,9 +326,9 @@ class SequenceModel(Model):
             raise InputError(
                 'scheme: spans need one, such as predict_spans(X, scheme="IOB2"), and the model has none'
             )
-        model, items = self.with_once(once), engine.open(self, X, known)
+        items = engine.open(self, X, LabelConstraints(known, once))
         rules, types = span_rules(find_scheme(name), self.classes_.tolist())
-        spans = rules.find(model._best(items)[0], items.offsets)
+        spans = rules.find(items.best()[0], items.offsets)
         probabilities = items.at(self.temperature).span_probabilities(spans, rules)
         of_items: list[list[LabelSpan]] = [[] for _ in range(items.offsets.size - 1)]
         item_of = np.searchsorted(items.offsets, spans.starts, side="right") - 1
@@ -375,7 +343,7 @@ class SequenceModel(Model):
         labels it is the probability of all labellings that fit. InputError for labels that are not among the
         classes."""
         self.check_probabilities()
-        items = engine.open(self, X, None, warns=False).at(self.temperature)
+        items = engine.open(self, X, warns=False).at(self.temperature)
         labels = flat_partial_labels(y, items.offsets)
         if not is_partial(labels):
             return items.log_probability(encode_known_labels(labels, items.offsets, self.classes_))
@@ -385,7 +353,7 @@ class SequenceModel(Model):
     def _mean_loss(self, X: Any, y: Any, engine: Any) -> Callable[[float], float]:
         """Marginals count; positions without a known label are left out, and those that the rules forbid add the same
         for all temperatures."""
-        items = engine.open(self, X, None, warns=False)
+        items = engine.open(self, X, warns=False)
         labels = flat_partial_labels(y, items.offsets)
         allowed = encode_constraints(labels, items.offsets, self.classes_).T
         is_known = ~allowed.all(axis=1) if len(self._labels) > 1 else np.ones(len(allowed), bool)
@@ -400,13 +368,13 @@ class SequenceModel(Model):
         return loss
 
     def strongest_features(
-        self, X: Any, n: int = 5, known: Any = None
+        self, X: Any, n: int = 5, known: Any = None, *, once: Collection[Any] | None = None
     ) -> list[list[list[tuple[Any, float]]]]:
         """Return for each position of each item the n features that say most for or against its best label: their
         names (or columns) and weights times values, the largest in size first."""
         n, encoded = check_number(n), NUMPY.encode(self, X)
         rows, offsets = rows_of(encoded), encoded.offsets.tolist()
-        states = self._best(NUMPY.open(self, X, known, warns=False))[0].tolist()
+        states = NUMPY.open(self, X, LabelConstraints(known, once), warns=False).best()[0].tolist()
         strongest = []
         for t, state in enumerate(states):
             check_deadline()
@@ -443,16 +411,19 @@ class SequenceModel(Model):
             As of `predict`, and for another n.
         """
         n = None if n is None else check_number(n)
-        model, X = self.with_once(once), list(X) if isinstance(X, Iterator) else X
-        encoded, items = NUMPY.encode(self, X), NUMPY.open(self, X, known, warns=False)
-        rows, (states, _), labels = rows_of(encoded), model._best(items), self._labels
+        X = list(X) if isinstance(X, Iterator) else X
+        encoded, items = (
+            NUMPY.encode(self, X),
+            NUMPY.open(self, X, LabelConstraints(known, once), warns=False),
+        )
+        rows, (states, _), labels = rows_of(encoded), items.best(), self._labels
         dense = encoded.dense if self.n_dense_ else None
         marginals = items.at(self.temperature).marginals() if self.has_probabilities else None
         explained: list[list[Explanation]] = []
         for item, (first, last) in enumerate(pairwise(items.offsets.tolist())):
             best, of_item = states[first:last].tolist(), []
             through = items.chain.best_through(items.scores[item])
-            differences = PathDifferences(model, rows, dense, first, best, through, n)
+            differences = PathDifferences(self, rows, dense, first, best, through, n)
             ranks = through.scores if marginals is None else marginals[item]
             for t in range(len(best)) if positions is None else positions[item]:
                 check_deadline()
@@ -462,7 +433,7 @@ class SequenceModel(Model):
                 is_rival[state] = False
                 order = np.argsort(-ranks[t], kind="stable")
                 rivals = (
-                    (k, model._terms_against(differences, items, item, t, k))
+                    (k, self._terms_against(differences, items, item, t, k))
                     for k in order[is_rival[order]].tolist()
                 )
                 other, terms = next(((k, terms) for k, terms in rivals if terms is not None), (None, None))
@@ -478,16 +449,15 @@ class SequenceModel(Model):
     ) -> TermSum | None:
         """Return the terms of the score of an item's best labelling minus that of the best one with a state at a
         position, None if none has it and keeps the rule of single runs."""
-        rules = self._single_runs
-        if rules is None:
+        if items.single_runs is None:
             return differences.through(t, state)
         path, ends = differences.best_through.path(t, state), np.array([0, len(differences.best)])
-        repeated = repeats(np.array(path), ends, rules)
+        repeated = repeats(np.array(path), ends, items.single_runs.rules)
         if repeated:
             allowed = np.ones((ends[1], len(self._labels)), bool)
             allowed[t] = np.arange(len(self._labels)) == state
             tables = items.chain.tables(items.chain.ruled(items.scores[item], allowed))
-            paths = self._best_of_single_runs(tables, item, repeated[0], 1)
+            paths = items.best_of_single_runs(tables, item, repeated[0], 1)
             if not paths:
                 return None
             path = paths[0].states

@@ -16,6 +16,7 @@ from crfqn.atomic_write import replace_data_file
 from crfqn.data.model_file import ModelSource
 from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
+from crfqn.model.label_constraints import LabelConstraints
 from crfqn.model.opening import open_model
 from crfqn.model.texts import cut_text
 
@@ -166,8 +167,8 @@ class Tagger:
         InputError
             As of the estimators' `predict`.
         """
-        asked = self._known(known, once=once)
-        return _as_list(self._model.predict(self._item(xseq), **asked, threshold=threshold))[0]
+        constraints = self._constraints(known, once)
+        return _as_list(self._model.predict(self._item(xseq), **constraints, threshold=threshold))[0]
 
     def tag_items(
         self,
@@ -178,8 +179,8 @@ class Tagger:
         threshold: float | None = None,
     ) -> list:
         """Return the best labels of many items; parameters and errors as of the estimators' `predict`."""
-        asked = self._known(known, is_of_one=False, once=once)
-        return _as_list(self._model.predict(X, **asked, threshold=threshold))
+        constraints = self._constraints(known, once, is_of_one=False)
+        return _as_list(self._model.predict(X, **constraints, threshold=threshold))
 
     def probability(self, yseq: Any, xseq: Any = None) -> float:
         """Return the probability of labels of a sequence (None stands for any label, a set for one of some), or of the
@@ -201,13 +202,13 @@ class Tagger:
     def marginals(self, xseq: Any = None, known: Any = None) -> Vector:
         """Return P(y_t = k | x, known), float64 (positions, labels), of a single item (labels,); parameters and errors
         as of `tag`."""
-        return self._model.predict_marginals(self._item(xseq), **self._known(known))[0]
+        return self._model.predict_marginals(self._item(xseq), **self._constraints(known))[0]
 
     def nbest(
         self, xseq: Any = None, n: int = 5, known: Any = None, *, once: Collection[Any] | None = None
     ) -> list[tuple[Any, float]]:
         """Return the n most probable labellings with their probabilities, as `ChainCRF.predict_nbest`."""
-        return self._model.predict_nbest(self._item(xseq), n, **self._known(known, once=once))[0]
+        return self._model.predict_nbest(self._item(xseq), n, **self._constraints(known, once))[0]
 
     def strongest_features(self, xseq: Any = None, n: int = 5, known: Any = None) -> list:
         """Return the n features that say most for or against the best label, at each position of a sequence.
@@ -223,7 +224,7 @@ class Tagger:
             The features' names (or columns) and their weights times values, in nats, the largest in size first. Those
             of a dense block are left out.
         """
-        return self._model.strongest_features(self._item(xseq), n, **self._known(known))[0]
+        return self._model.strongest_features(self._item(xseq), n, **self._constraints(known))[0]
 
     def explain(
         self, xseq: Any = None, n: int | None = 5, known: Any = None, *, once: Collection[Any] | None = None
@@ -242,7 +243,7 @@ class Tagger:
         position; of a single item one Explanation
             As of `ChainCRF.explain` and `MulticlassCRF.explain`.
         """
-        return self._model.explain(self._item(xseq), n, **self._known(known, once=once))[0]
+        return self._model.explain(self._item(xseq), n, **self._constraints(known, once))[0]
 
     def dump(self, path: str | os.PathLike[str] | None = None) -> None:
         """Write labels, features and weights as text, in the form of CRFsuite's `dump`, to a file, atomically, or by
@@ -280,16 +281,15 @@ class Tagger:
             item = cut_text(self._model, item)
         return item if hasattr(item, "tocsr") and not self._model.LABELS_SEQUENCES else [item]
 
-    def _known(
-        self, known: Any, is_of_one: bool = True, once: Collection[Any] | None = None
+    def _constraints(
+        self, known: Any, once: Collection[Any] | None = None, is_of_one: bool = True
     ) -> dict[str, Any]:
-        """Return what is asked for of the labels, as arguments: what is known of one item as of many, single runs."""
-        if not self._model.LABELS_SEQUENCES:
-            for name, value in (("known", known), ("once", once)):
-                if value is not None:
-                    raise InputError(f"{name}: expected None, as the model labels no sequences")
-        arguments: dict[str, Any] = {} if once is None else {"once": once}
-        return arguments if known is None else arguments | {"known": [known] if is_of_one else known}
+        """Return the constraints on labels as arguments, of one item as of many; InputError for a model of single
+        items."""
+        arguments = LabelConstraints([known] if is_of_one and known is not None else known, once).arguments
+        if arguments and not self._model.LABELS_SEQUENCES:
+            raise InputError(f"{next(iter(arguments))}: expected None, as the model labels no sequences")
+        return arguments
 
 
 def _as_list(labels: Any) -> list:

@@ -18,6 +18,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.model.answers import add_tokens, answer_parts, scheme_of
+from crfqn.model.label_constraints import LabelConstraints
 from crfqn.model.model import check_threshold
 from crfqn.model.opening import open_model
 from crfqn.model.texts import tokenizer_of
@@ -240,29 +241,15 @@ class LabelService:
 
     def _label(self, answers: list[dict[str, Any]], X: list, known: list, request: LabelRequest) -> None:
         """Add what is asked for to the answers of some items."""
-        allowed: dict[str, Any] = {}
-        if any(one is not None for one in known):
-            if not self.labels_sequences:
-                raise InputError("known: expected null, as the model labels no sequences")
-            allowed["known"] = []
-            for i, item in enumerate(known):  # lists of possible labels become sets
-                if item is not None and not isinstance(item, list):
-                    raise InputError(
-                        f"known: item {i}: expected a list, a label, labels or null for each position"
-                    )
-                for one in item or ():
-                    if any(isinstance(k, (list, dict)) for k in (one if isinstance(one, list) else [one])):
-                        raise InputError(
-                            f"known: item {i}: expected a label, a list of labels or null, got {describe(one)}"
-                        )
-                allowed["known"].append(
-                    item and [frozenset(one) if isinstance(one, list) else one for one in item]
-                )
-        if request.once is not None and not self.labels_sequences:
-            raise InputError("once: expected null, as the model labels no sequences")
-        model = self.model if request.once is None else self.model.with_once(request.once)
+        constraints = LabelConstraints(known if any(one is not None for one in known) else None, request.once)
+        if constraints.arguments and not self.labels_sequences:
+            name = next(iter(constraints.arguments))
+            raise InputError(f"{name}: expected null, as the model labels no sequences")
+        if constraints.known is not None:
+            allowed = [_possible_labels(i, item) for i, item in enumerate(known)]
+            constraints = constraints._replace(known=allowed)
         parts = answer_parts(
-            model,
+            self.model,
             probabilities=request.probabilities,
             marginals=request.marginals,
             n_best=request.nbest,
@@ -274,7 +261,7 @@ class LabelService:
         )
         for add in parts:
             check_deadline()
-            add(answers, X, allowed)
+            add(answers, X, constraints)
 
     def _prepared(self, i: int, item: Any, answer: dict[str, Any]) -> Any:
         """Return an item of JSON as the model takes it; a text is cut into tokens, which are added to its answer."""
@@ -303,6 +290,18 @@ class LabelService:
         except OverflowError:
             raise InputError(f"item {i}: expected numbers that fit 64 bits") from None
         return matrix if self.takes == "matrix" else matrix[0]
+
+
+def _possible_labels(i: int, known: Any) -> list | None:
+    """Return what is known of an item's labels, as JSON has it, with sets in the place of lists of labels."""
+    if known is not None and not isinstance(known, list):
+        raise InputError(f"known: item {i}: expected a list, a label, labels or null for each position")
+    for one in known or ():
+        if any(isinstance(k, (list, dict)) for k in (one if isinstance(one, list) else [one])):
+            raise InputError(
+                f"known: item {i}: expected a label, a list of labels or null, got {describe(one)}"
+            )
+    return known and [frozenset(one) if isinstance(one, list) else one for one in known]
 
 
 def column_of(name: str) -> int | str:

@@ -1,7 +1,9 @@
 """`crfqn predict` and `evaluate` by numpy alone and by compiled code: the same bytes; what the first one imports."""
 
+import json
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -69,6 +71,47 @@ def test_the_same_bytes_either_way(folder, monkeypatch, model, source, options):
             written.append((run.stdout, run.stderr))
     assert written[0][0].count("\n") >= 60
     assert written[:2] == written[2:4] == written[4:]
+
+
+def runs_of_places(labels):
+    return sum(b == "B-LOC" != a for a, b in pairwise(["O", *labels]))
+
+
+def labels_of(text, options):
+    """Return the labels of each item, or labelling, in what `predict` has written."""
+    if "--json" in options or "jsonl" in options:
+        items = [json.loads(line) for line in text.splitlines()]
+        return [item.get("predicted", item.get("labels")) for item in items] + [
+            one["labels"] for item in items for one in item.get("nbest", ())
+        ]
+    column = -1 if "--to" in options else 0
+    items = [[line.split() for line in item.split("\n")] for item in text.rstrip("\n").split("\n\n")]
+    return [[line[column] for line in item if not line[0].startswith("@")] for item in items]
+
+
+@pytest.mark.parametrize("limit", [10**9, -1])  # numpy alone, compiled
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--score", "--marginals"],
+        ["--threshold", "0"],
+        ["--n-best", "3"],
+        ["--json", "--n-best", "3", "--score"],
+        ["--to", "conll"],
+        ["--to", "jsonl"],
+    ],
+    ids=" ".join,
+)
+def test_every_output_keeps_the_rule_of_single_runs(folder, monkeypatch, options, limit):
+    monkeypatch.setattr(crfqn.cli.loading, "MOST_LIGHT", limit)
+    command = ["predict", "words.crfqn", "words.conll", *options]
+    free = labels_of(run_here(monkeypatch, folder, *command, code=0).stdout, options)
+    kept = labels_of(run_here(monkeypatch, folder, *command, "--once", "B-LOC", code=0).stdout, options)
+    assert max(map(runs_of_places, free)) > 1 == max(map(runs_of_places, kept))
+    run = run_here(monkeypatch, folder, *command, "--once", "PER")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "once: expected labels of the model, got ['PER']" in run.stderr
 
 
 def test_many_positions_go_to_the_estimator(folder, monkeypatch):

@@ -10,6 +10,9 @@ from scipy.sparse import csr_array
 
 from crfqn import ChainCRF, Model, Tagger, Templates, Transitions, load
 from crfqn.errors import InputError
+from crfqn.model.compiled_engine import CompiledEngine
+from crfqn.model.label_constraints import LabelConstraints
+from crfqn.model.numpy_engine import NUMPY
 from crfqn.structures import single_runs
 from crfqn.structures.deadline import Overdue, deadline
 from crfqn.structures.single_runs import best_of_single_runs, repeats
@@ -87,6 +90,28 @@ def test_known_labels_and_bigram_features_keep_the_rule():
     assert model.predict(columns[:1], known=known, once=["N"])[0] == ["N"] * 4
     with pytest.raises(InputError, match=r"item 0: no labelling keeps the rules, once=\['N'\]"):
         model.predict(columns[:1], known=[["N", "D", None, "N"]], once=["N"])
+
+
+@pytest.mark.parametrize("engine", [NUMPY, CompiledEngine(1)], ids=["numpy", "compiled"])
+def test_items_are_opened_under_all_constraints(engine):
+    rng = np.random.default_rng(3)
+    model = weighted(rng, ["a", "b", "c"]).model_
+    X, known = (
+        [rng.normal(size=(length, 4)) for length in (6, 5)],
+        [["a", *[None] * 4, "a"], ["b", *[None] * 3, "b"]],
+    )
+    free = engine.open(model, X, LabelConstraints(known)).n_best(3**6)
+    items = engine.open(model, X, LabelConstraints(known, ["a", "b"]))
+    states, scores = items.best()
+    for i, best in enumerate(free):
+        keep = [path for path in best if all(n_runs(path[0], k) <= 1 for k in (0, 1))]
+        assert best[0] != keep[0]
+        assert states[slice(*items.offsets[i : i + 2])].tolist() == keep[0][0]
+        assert scores[i] == pytest.approx(keep[0][1])
+        assert [path for path, _ in items.n_best(3)[i]] == [path for path, _ in keep[:3]]
+    assert np.array_equal(
+        items.log_partition(), engine.open(model, X, LabelConstraints(known)).log_partition()
+    )
 
 
 def test_types_of_spans_are_named_with_a_scheme():
