@@ -1,4 +1,4 @@
-"""Losses and penalties that are chosen by name, a row each: whatever has to know their names reads them here.
+"""Losses, penalties and data by feature, a row each: whatever has to know their names reads them here.
 
 Choices of recipes and of the command line, checks and refusals of the estimators and their default solvers are made of
 these tables. Classes stand as names, imported when a model is trained: the tables cost nothing to read.
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def load_class(name: str) -> Any:
-    """Return a class by its dotted name, its module's first."""
+    """Return a class or a function by its dotted name, its module's first."""
     module, _, name = name.rpartition(".")
     return getattr(import_module(module), name)
 
@@ -53,6 +53,51 @@ PENALTIES: Mapping[str, PenaltyRow] = {
     "elastic-net": PenaltyRow("the sizes of weights and their squares",
         _NET, ("l1", "l2"), with_factors=f"{_FACTORED}ElasticNet"),
     "l2": PenaltyRow("the squares of weights", _NET, ("l2",), with_factors=f"{_FACTORED}ElasticNet"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ByFeatureRow:
+    """A row of the table of data by feature, parameters of estimators with a value for each feature. Their checks and
+    their texts on the command line are in `PARAMETERS`; functions stand here by their dotted names.
+
+    noun : what messages call the values
+    in_columns : the function (what the user gave, names of the F columns or None, F) -> values by column, array (F,)
+    in_layout : the function (values by column, space, layout) -> what the penalty is made with, of all columns of the
+        training, dense ones and a constant among them, and of contexts
+    place : the field of `crfqn.penalties.penalty.Layout` that has this
+    penalties, solvers : the attribute that rows of PENALTIES have where the penalty takes it; names of solvers that do
+    without : others that it cannot stand beside, and why
+    takes_dense : whether items may have a dense block
+    is_numeric, unnamed : whether the values are numbers >= 0, not labels; that of columns without a name
+    read_file : the function that reads the file that a recipe names; empty: there is none
+    help : what the help of the option says besides the description
+    """
+
+    noun: str
+    in_columns: str
+    in_layout: str
+    place: str
+    penalties: str
+    solvers: tuple[str, ...]
+    without: Mapping[str, str] = field(default_factory=dict)
+    takes_dense: bool = True
+    is_numeric: bool = False
+    unnamed: float | None = None
+    read_file: str = ""
+    help: str = ""
+
+
+_ANY_GROUPS = ("auto", "prox-qn", "prox-qn-paper", "prox-gd", "fista", "spa-rsa", "fbpd")
+BY_FEATURE: Mapping[str, ByFeatureRow] = {
+    "penalty_factors": ByFeatureRow("factors", "crfqn.penalties.factors.factors_by_column",
+        "crfqn.penalties.factors.feature_factors", "factors", "with_factors",
+        (*_ANY_GROUPS, "owl-qn", "l-bfgs", "feature-bcd", "gls", "gls-plain"),
+        is_numeric=True, unnamed=1.0, read_file="crfqn.parameters.read_factor_file",
+        help=': name=factor, of a pattern "w[0]=*=2", or a FILE of lines `name factor`; again for others'),
+    "feature_groups": ByFeatureRow("groups", "crfqn.penalties.blocks.blocks_by_column",
+        "crfqn.penalties.blocks.with_constant", "groups", "has_groups", _ANY_GROUPS,
+        without={"penalty_factors": "so that groups are rows"}, takes_dense=False),
 }  # fmt: skip
 
 

@@ -10,14 +10,19 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.base import clone
 
 import crfqn
-from crfqn.cli.options import DataOptions, DevOptions, PathOverrides, TrainOverrides
+from crfqn.choices import BY_FEATURE, PENALTIES, load_class
+from crfqn.cli.options import READS, DataOptions, DevOptions, PathOverrides, TrainOverrides
 from crfqn.data_options import DATA_OPTIONS, SECTIONS, ObjectiveSection, SolverSection, keys_in
 from crfqn.errors import InputError
+from crfqn.estimators.automatic import LINEAR_SOLVERS, STRUCTURED_SOLVERS
 from crfqn.parameters import PARAMETERS, Parameter
+from crfqn.penalties.penalty import Layout
+from crfqn.recipes.building import ELSEWHERE
 
 ESTIMATORS = [
     crfqn.ChainCRF, crfqn.TaxonomyCRF, crfqn.MulticlassCRF, crfqn.MulticlassClassifier, crfqn.MultilabelRanker,
@@ -120,6 +125,69 @@ def test_keys_of_recipes_and_options_are_of_the_table():
     ):
         for rule in fields(group):
             assert rule.name in others or says[rule.name] in rule.metadata["option"].help
+
+
+# Values for features a and b and what a model file has of them; a text of the command line and what it says.
+VALUES_BY_FEATURE = {
+    "penalty_factors": (pandas.Series([2, 0.5]), [2.0, 0.5], "a=2", {"a": 2.0}),
+    "feature_groups": (pandas.Series([7, 7]), [7, 7], "0,0", (0, 0)),
+}
+
+
+class TestDataByFeature:
+    """What a row of `BY_FEATURE` needs elsewhere."""
+
+    def test_every_place_of_a_layout_and_every_row_has_a_test(self):
+        free = {name for name, value in Layout._field_defaults.items() if value is None}
+        assert free == {row.place for row in BY_FEATURE.values()}
+        assert BY_FEATURE.keys() == VALUES_BY_FEATURE.keys()
+
+    @pytest.mark.parametrize("name", BY_FEATURE)
+    def test_a_row_names_what_there_is(self, name):
+        row, penalties = BY_FEATURE[name], PENALTIES.values()
+        assert all(map(load_class, filter(None, (row.in_columns, row.in_layout, row.read_file))))
+        assert any(getattr(penalty, row.penalties) for penalty in penalties)
+        assert {*row.solvers} <= {
+            *STRUCTURED_SOLVERS,
+            *LINEAR_SOLVERS,
+            *crfqn.GeneralizedLeastSquares.SOLVERS,
+        }
+        assert row.without.keys() <= BY_FEATURE.keys() - {name}
+
+    @pytest.mark.parametrize("name", BY_FEATURE)
+    def test_it_is_a_parameter_an_option_and_a_key_of_recipes(self, name):
+        row, (value, _, text, said) = BY_FEATURE[name], VALUES_BY_FEATURE[name]
+        option = {rule.name: rule for rule in fields(TrainOverrides)}[name].metadata["option"]
+        assert option.help.endswith(f"{row.help}.")
+        assert option.parser(text) == said
+        assert PARAMETERS[name].allows(value)
+        assert f"| `{name}` |" in (MANUAL / "estimators.md").read_text(encoding="utf-8")
+        keys = keys_in(ObjectiveSection)
+        assert (name in keys) == bool(row.read_file) == (name in READS)  # others are keys of [solver]
+        assert name in keys or name not in ELSEWHERE
+        assert not row.read_file or (
+            keys[name].rule.allows("file.txt") and keys[name].rule.allows({"a": 2.0})
+        )
+
+    @pytest.mark.parametrize("name", BY_FEATURE)
+    def test_it_is_trained_with_and_in_the_model_file(self, name, tmp_path):
+        settings = {"group_l1": 1.0, "loss": "logistic", "tol": 1e-4}
+        value, kept, _, _ = VALUES_BY_FEATURE[name]
+        X, y = [[1.0, 0.0], [0.0, 1.0], [1.0, 2.0]] * 9, ["P", "Q", "R"] * 9
+        model = crfqn.MulticlassClassifier(**{name: value}, **settings).fit(X, y)
+        plain = crfqn.MulticlassClassifier(**settings).fit(X, y)
+        assert model.result_.value != pytest.approx(plain.result_.value, rel=1e-3)
+        model.save(tmp_path / "m.crfqn")
+        assert getattr(crfqn.load(tmp_path / "m.crfqn"), name) == kept
+
+    @pytest.mark.parametrize("name", BY_FEATURE)
+    def test_the_data_that_it_cannot_stand_beside_are_refused(self, name):
+        for other in BY_FEATURE[name].without:
+            both = {each: VALUES_BY_FEATURE[each][0] for each in (name, other)}
+            with pytest.raises(
+                InputError, match=f"^{name}: with {other} expected None, so that groups are rows$"
+            ):
+                crfqn.MulticlassClassifier(**both).fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_args
 import typer
 from typer.core import TyperCommand
 
-from crfqn.choices import LOSSES, STRUCTURED
+from crfqn.choices import BY_FEATURE, LOSSES, STRUCTURED
 from crfqn.cli.output import command_files
 from crfqn.data_options import DATA_OPTIONS, DEV_OPTIONS, FORMAT, SECTIONS, Key, Option, keys_in
 from crfqn.errors import InputError
@@ -42,7 +42,8 @@ ARGUMENTS = {
 WORDS = {"true": True, "false": False}
 # Parameters of commands that name files to read, and files to write; commands know the files of their recipes.
 READS = (
-    *("data", "test", "dev", "start", "dense", "templates", "taxonomy", "penalty_factors"),
+    *("data", "test", "dev", "start", "dense", "templates", "taxonomy"),
+    *(name for name, row in BY_FEATURE.items() if row.read_file),
     *("model", "input", "source"),
 )
 WRITES = ("output", "csv", "plot", "target")
@@ -55,7 +56,7 @@ MORE = {  # what the help says of a parameter besides what the table does
     "loss": f"; of chains and taxonomies {' or '.join(STRUCTURED)}, of ranking recipes none; "
     f"{' and '.join(name for name, form in STRUCTURED.items() if form.solvers)} of these needs L2 only (--l1 0)",
     "penalty": ", of flat and ranking recipes; strengths of the recipe that it does not have are left out",
-    "penalty_factors": ': name=factor, of a pattern "w[0]=*=2", or a FILE of lines `name factor`; again for others',
+    **{name: row.help for name, row in BY_FEATURE.items()},
     "class_weight": ", or label=weight,label=weight",
     "tol": "; auto: what predictions need",
     "scheme": ": IOB2, IOBES and others",

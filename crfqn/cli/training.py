@@ -29,7 +29,7 @@ from crfqn.recipes import (
     EMBEDDED,
     Prepared,
     build_estimator,
-    factors_in_columns,
+    by_feature_in_columns,
     load_recipe,
     observe,
     prepare,
@@ -272,7 +272,7 @@ def _fit_and_save(
         callback=interrupts.stops,
         **settings,
     )
-    factors_in_columns(model, prepared)
+    by_feature_in_columns(model, prepared)
     if not is_quiet:
         say(_description(recipe, prepared, model))
     _fit(model, prepared, interrupts, fit_options)

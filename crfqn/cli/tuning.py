@@ -23,7 +23,7 @@ from crfqn.cli.training import (
 from crfqn.data.model_file import check_model_name, null_for_nan
 from crfqn.errors import InputError, RecipeError
 from crfqn.messages import MESSAGES
-from crfqn.recipes import Prepared, build_estimator, factors_in_columns
+from crfqn.recipes import Prepared, build_estimator, by_feature_in_columns
 from crfqn.recipes.sources import files_of
 from crfqn.result import Status
 from crfqn.time_limit import TimeLimit
@@ -59,7 +59,7 @@ def path(
         if options.cv is not None:
             _check_folds("--cv", options.cv, prepared)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
-        factors_in_columns(model, prepared)
+        by_feature_in_columns(model, prepared)
         deadline = TimeLimit(options.max_seconds, is_answered=False)
         models = _train_path(model, prepared, options, interrupts, deadline, is_quiet)
         if not len(models):
@@ -221,7 +221,7 @@ def cross_validate(
         model: Any = build_estimator(
             recipe, taxonomy=prepared.given_taxonomy, callback=interrupts.stops, **settings
         )
-        factors_in_columns(model, prepared)
+        by_feature_in_columns(model, prepared)
         rows: list[dict[str, float | None]] = []
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)

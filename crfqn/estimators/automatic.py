@@ -21,14 +21,12 @@ the weights of feature f; those over rows other than L1/L2 are in section 4.7 of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, Coords
@@ -193,11 +191,6 @@ LINEAR_SOLVERS: SolverTable = {
     "l-bfgs": partial(LBFGS, warm_up=False),
     "gls": f"{PAPERS}.agarwal2014.gls.GLS",
 }
-# Solvers of penalties whose strengths differ between features: `penalty_factors`.
-TAKES_FACTORS = (
-    AUTO, "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "l-bfgs", "feature-bcd", "fbpd", "gls",
-    "gls-plain",
-)  # fmt: skip
 FROM_MISTAKES = ("averaged-perceptron", "passive-aggressive", "arow")
 SEEDS = ("random_state", "seed")  # what solvers call theirs
 
@@ -353,47 +346,7 @@ def make_penalty(name: str, strengths: Strengths, layout: Layout, norm: str | No
     """Return the penalty of a name, with the norm of rows that its row of the table has, or another one."""
     row = named_penalty(name)
     class_path = row.class_path if layout.factors is None else row.with_factors
-    if not class_path:
-        others = [other for other, kind in PENALTIES.items() if kind.with_factors]
-        raise InputError(
-            f"penalty_factors: the penalty {name!r} has none, {', '.join(map(repr, others))} have them"
-        )
     penalty: Penalty = load_class(class_path).from_strengths(
         strengths, layout._replace(norm=norm or row.norm)
     )
     return penalty
-
-
-def check_takes_factors(solver: Any, known: SolverTable, alone: Iterable[str] = ()) -> None:
-    """Raise InputError for a solver that has no factors for features (`penalty_factors`); alone : the names of those
-    that can train the loss, if not all can. Other solver objects say so themselves when they see the penalty."""
-    able = [name for name in known if name in TAKES_FACTORS and (not alone or name in (AUTO, *alone))]
-    is_named = isinstance(solver, str)
-    can = (
-        solver in (*able, *({solver} - {*known})) if is_named else not isinstance(solver, AveragedPerceptron)
-    )
-    if not can or able == [AUTO]:
-        name = repr(solver) if is_named else type(solver).__name__
-        others = f"{', '.join(map(repr, able))} do" if able != [AUTO] else "no solver of this loss does"
-        raise InputError(
-            f"penalty_factors: {name} takes no factors, {others}; expected None or another solver"
-        )
-
-
-def feature_blocks(groups: object, n_features: int, n_columns: int) -> NDArray[np.int64]:
-    """Number the blocks of features, each so many in order, or by a label a feature; a constant, in `n_columns` beyond
-    `n_features`, is a block of its own. InputError for other `groups`."""
-    if isinstance(groups, Integral) and not isinstance(groups, bool) and int(groups) >= 1:
-        blocks = np.arange(n_features) // int(groups)
-    else:
-        labels = np.asarray(groups)
-        if labels.shape != (n_features,) or labels.dtype.kind not in "biuUS":
-            got = (
-                f"an array of shape {labels.shape} and dtype {labels.dtype}" if labels.ndim else repr(groups)
-            )
-            raise InputError(
-                f"feature_groups: expected None, a block size >= 1 or {n_features} labels, one a feature, got {got}"
-            )
-        blocks = np.unique(labels, return_inverse=True)[1].reshape(-1)
-    constant = np.full(n_columns - n_features, blocks.max(initial=-1) + 1)
-    return np.concatenate([blocks, constant]).astype(np.int64)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
+from crfqn.estimators.by_feature import given
 from crfqn.estimators.item_data import (
     Columns,
     Targets,
@@ -234,8 +235,8 @@ class ItemClassifier(ItemEstimator):
         if not learns_online(self):
             return self._refit(X, y, sample_weight)
         self._check_parameters()
-        if self.penalty_factors is not None:
-            raise InputError("penalty_factors: partial_fit of the hinge loss learns without; expected None")
+        for name in given(self):
+            raise InputError(f"{name}: partial_fit of the hinge loss learns without; expected None")
         labels, memory = None if before is None else before.labels, getattr(self, "_memory", None)
         X, targets, columns = read_batch(X, y, sample_weight, known_classes(self, classes), labels, self)
         if is_dual(self):

@@ -8,25 +8,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from crfqn.arrays import Vector
-from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form, load_class
+from crfqn.choices import FLAT, LOSSES, UNKNOWN, Form, load_class
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
     AUTO,
     LINEAR_PARAMETERS,
     LINEAR_SOLVERS,
     PAPERS,
-    TAKES_FACTORS,
     TUNED,
     Strengths,
-    feature_blocks,
     linear_solver,
     make_penalty,
-    named_penalty,
     named_solver,
     strengths_of,
 )
+from crfqn.estimators.by_feature import given
 from crfqn.estimators.item_classifier import ItemClassifier
-from crfqn.estimators.sources import Encoded, InMemory, Source
+from crfqn.estimators.sources import InMemory, Source
 from crfqn.model.labels import LabelSpace
 from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support
@@ -151,14 +149,6 @@ class MulticlassClassifier(ItemClassifier):
             )
         if self.margin and self.loss != "logistic":
             raise InputError(f"margin: with loss={self.loss!r} it is 1; expected 0, got {self.margin!r}")
-        if self.feature_groups is not None and not named_penalty(self.penalty).has_groups:
-            with_groups = [name for name, row in PENALTIES.items() if row.has_groups]
-            raise InputError(
-                f"feature_groups: the penalty {self.penalty!r} has no groups; expected None, "
-                f"or one of the penalties {with_groups}"
-            )
-        if self.feature_groups is not None and self.penalty_factors is not None:
-            raise InputError("feature_groups: with penalty_factors expected None, so that groups are rows")
         names = (AUTO, *self._trained_by)
         if self._trained_by and isinstance(self.solver, str) and self.solver not in names:
             raise InputError(
@@ -172,22 +162,13 @@ class MulticlassClassifier(ItemClassifier):
             return linear_solver(self, TUNED[dense], TUNED[full])
         if self.constraint is not None:
             return load_class(f"{PAPERS}.chierchia2015.constrained.ConstrainedFBPD")()
-        able = [name for name in self._trained_by if self.penalty_factors is None or name in TAKES_FACTORS]
+        rows = given(self).values()
+        able = [name for name in self._trained_by if all(name in row.solvers for row in rows)]
         name = able[0] if self.solver == AUTO else self.solver
         return named_solver(name, self.SOLVERS, self.random_state)
 
     def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
-        if self.feature_groups is not None:
-            n_columns = layout.n_features
-            groups = feature_blocks(self.feature_groups, n_columns - bool(self.fit_intercept), n_columns)
-            layout = layout._replace(groups=groups)
         return make_penalty(self.penalty, strengths, layout)
-
-    def _encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
-        encoded = super()._encode(X, y, sample_weight)
-        if self.feature_groups is not None and encoded.space.n_dense:
-            raise InputError("feature_groups: expected items without a dense block, got crfqn.Features")
-        return encoded
 
     def _source(self, source: InMemory, targets: Any) -> Source:
         """With a `margin` the offset is this at all states but each item's own."""
@@ -197,13 +178,6 @@ class MulticlassClassifier(ItemClassifier):
             offset[targets, np.arange(n_items)] = 0.0
             source = replace(source, offset=offset)
         return source if self.constraint is None else BoundedLoss(source, float(self.constraint))
-
-    def _settings(self) -> dict[str, Any]:
-        """Labels of features as JSON has them."""
-        groups = self.feature_groups
-        return super()._settings() | {
-            "feature_groups": groups if groups is None else np.asarray(groups).tolist()
-        }
 
 
 @with_parameter_documentation

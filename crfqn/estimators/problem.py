@@ -15,20 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
+from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
 from crfqn.blas import single_threaded_blas
-from crfqn.errors import InputError
 from crfqn.estimators.automatic import Strengths, chosen_strengths, described, learns_from_mistakes
+from crfqn.estimators.by_feature import with_data_by_feature
 from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.estimators.settings import Settings
 from crfqn.estimators.sources import Encoded
 from crfqn.estimators.training import reason_of_empty
 from crfqn.messages import tell
-from crfqn.model.space import Space
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.support import Support
 from crfqn.penalties import Ridge
-from crfqn.penalties.factors import FeatureFactors, factors_by_column
 from crfqn.penalties.penalty import Layout
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize
@@ -87,8 +85,8 @@ def pose(
             and not learns_from_mistakes(settings.solver)
         ):
             tell(f"strengths: {described(strengths)}")
-        factors = feature_factors(settings.penalty_factors, space, n_features, n_states, intercepts)
-        penalty: Any = settings._penalty(strengths, Layout(n_features, n_states, intercepts, factors=factors))
+        layout = with_data_by_feature(settings, space, Layout(n_features, n_states, intercepts))
+        penalty: Any = settings._penalty(strengths, layout)
         if dense.size:
             penalty = replace(penalty, ridge=Ridge(dense, float(settings.dense_l2)))
         objective.pool = Pool(1)  # the one that it was made with closes
@@ -141,20 +139,3 @@ def start_within(support: Support | None, start: SparseWeights | None) -> Sparse
         return start
     stays = support.contains(start.coords)
     return SparseWeights(start.coords[stays], start.weights[stays])
-
-
-def feature_factors(
-    factors: Any, space: Space, n_features: int, n_states: int, intercepts: Coords
-) -> FeatureFactors | None:
-    """Return the factors of a training's features, columns of a dense block and a constant among them; None without."""
-    if factors is None:
-        return None
-    by_column: Vector = factors_by_column(factors, space.axes.features, space.n_features)
-    n_dense, columns = space.n_dense, np.ones(n_features)
-    columns[n_dense : n_dense + by_column.size] = by_column
-    contexts = np.append(np.ones(int(space.has_transitions)), by_column[space.bigram_columns])
-    has_constant = n_features > n_dense + by_column.size and intercepts.size == 0
-    penalised = np.concatenate([by_column[by_column > 0], contexts[:1], np.ones(int(has_constant))])
-    if not penalised.size:
-        raise InputError("penalty_factors: expected a factor above 0, got 0 for all features")
-    return FeatureFactors(columns, contexts, n_states, float(penalised.min()))

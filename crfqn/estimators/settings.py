@@ -10,7 +10,6 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from crfqn.choices import STRUCTURED, UNKNOWN, Form
@@ -23,12 +22,12 @@ from crfqn.estimators.automatic import (
     SolverTable,
     Strengths,
     check_solver,
-    check_takes_factors,
     is_auto,
     make_penalty,
     named_penalty,
     named_solver,
 )
+from crfqn.estimators.by_feature import check_by_feature, values_by_feature
 from crfqn.estimators.training import CHUNK_F1, OWN_SCORE, TOKEN_SCORE, OwnScores, named_scorer
 from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.parameters import PARAMETERS, Parameter, check_parameters
@@ -107,8 +106,7 @@ class Settings(Parameters):
         super()._check_parameters()
         check_solver(self.solver, self.SOLVERS)
         _ = self.strengths_asked  # which refuses those that its penalty does not have
-        if self.penalty_factors is not None:
-            check_takes_factors(self.solver, self.SOLVERS, self._trained_by)
+        check_by_feature(self)
         if self.scoring is not None:  # the default needs no check, and would import scikit-learn's metrics
             named_scorer(self.scoring, self._own_scores)
         check_random_state(self.random_state)
@@ -119,13 +117,7 @@ class Settings(Parameters):
         return OwnScores(OWN_SCORE, "f1_macro")
 
     def _settings(self) -> dict[str, Any]:
-        settings = super()._settings() | {"solver": str(self.solver)}
-        factors = settings.get("penalty_factors")
-        if isinstance(factors, Mapping):
-            settings["penalty_factors"] = {str(name): float(factor) for name, factor in factors.items()}
-        elif factors is not None:
-            settings["penalty_factors"] = np.asarray(factors, np.float64).tolist()
-        return settings
+        return super()._settings() | {"solver": str(self.solver)} | values_by_feature(self)
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from crfqn.choices import STRUCTURED
+from crfqn.choices import BY_FEATURE, STRUCTURED
 from crfqn.data.model_file import ModelFile
 from crfqn.data.schemes import find_scheme
 from crfqn.errors import InputError, ModelFileError
@@ -42,9 +42,10 @@ def _check_settings(settings: Mapping[str, Any], others: Mapping[str, Parameter]
             value = dict(value)
         if name in rows:
             rows[name].check(name, value)
-    factors = settings.get("penalty_factors")
-    for factor in factors.values() if isinstance(factors, dict) else factors or ():
-        check_nonnegative("penalty_factors", factor)
+    for name in (name for name, row in BY_FEATURE.items() if row.is_numeric):
+        values = settings.get(name)
+        for value in values.values() if isinstance(values, dict) else values or ():
+            check_nonnegative(name, value)
     if settings.get("scheme") is not None:
         find_scheme(settings["scheme"])
     if "separator" in settings:

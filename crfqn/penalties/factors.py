@@ -231,3 +231,15 @@ def _factors_by_name(factors: Mapping[str, Any], names: Sequence[str] | None) ->
             )
         out[column_of[name]] = factor
     return out
+
+
+def feature_factors(by_column: Vector, space: Any, layout: Layout) -> FeatureFactors:
+    """Return the factors of a training's weights: 1 for those of a dense block, a constant and transitions."""
+    n_dense, columns = space.n_dense, np.ones(layout.n_features)
+    columns[n_dense : n_dense + by_column.size] = by_column
+    contexts = np.append(np.ones(int(space.has_transitions)), by_column[space.bigram_columns])
+    has_constant = layout.n_features > n_dense + by_column.size and layout.unpenalised.size == 0
+    penalised = np.concatenate([by_column[by_column > 0], contexts[:1], np.ones(int(has_constant))])
+    if not penalised.size:
+        raise InputError("penalty_factors: expected a factor above 0, got 0 for all features")
+    return FeatureFactors(columns, contexts, layout.n_states, float(penalised.min()))

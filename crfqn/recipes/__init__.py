@@ -5,7 +5,7 @@ features. For the command line, and for anyone who wants the data of a recipe in
 """
 
 from crfqn.model.featurizers import Featurizer
-from crfqn.recipes.building import build_estimator, factors_in_columns, observe, prepare
+from crfqn.recipes.building import build_estimator, by_feature_in_columns, observe, prepare
 from crfqn.recipes.finding import find_recipe, list_recipes, load_recipe
 from crfqn.recipes.sources import EMBEDDED, Observed, Prepared
 
@@ -15,7 +15,7 @@ __all__ = [
     "Observed",
     "Prepared",
     "build_estimator",
-    "factors_in_columns",
+    "by_feature_in_columns",
     "find_recipe",
     "list_recipes",
     "load_recipe",

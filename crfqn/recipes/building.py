@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import crfqn
-from crfqn.choices import LOSSES
+from crfqn.choices import BY_FEATURE, LOSSES, load_class
 from crfqn.data_options import STRENGTHS, ObjectiveSection, keys_in
 from crfqn.errors import InputError, RecipeError
 from crfqn.model.featurizers import Featurizer
-from crfqn.parameters import OPTIONS, Parameter, read_factor_file
+from crfqn.parameters import OPTIONS, PARAMETERS, Parameter
 from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.schema import KINDS, Recipe, check_keys, shown
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
@@ -66,7 +66,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "LinearEstimator":
     inferred: `taxonomy=prepared.given_taxonomy`. RecipeError for unknown settings of the solver section, InputError for
     overrides that the structure does not have."""
     overrides = {name: value for name, value in overrides.items() if value is not None}
-    for name in ("penalty_factors", "class_weight"):
+    for name in (name for name, rule in PARAMETERS.items() if rule.reader is not None):
         values = overrides.get(name)
         if isinstance(values, list):  # of an option that was given several times
             is_mixed = any(isinstance(value, str) for value in values[:-1])
@@ -121,17 +121,17 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "LinearEstimator":
     return kind(**{name: value for name, value in settings.items() if name in parameters})
 
 
-def factors_in_columns(model: Any, prepared: Prepared) -> None:
-    """Turn the factors of features that are learnt from the data, which the estimator knows by column, from names into
-    factors by column."""
-    features, factors = prepared.features, getattr(model, "penalty_factors", None)
-    if not isinstance(factors, Mapping) or features is None or features.names is None:
-        return
-    from crfqn.penalties.factors import factors_by_column
-
-    columns = np.ones(features.n_columns)
-    columns[features.columns] = factors_by_column(factors, features.names, len(features.names))
-    model.penalty_factors = columns
+def by_feature_in_columns(model: Any, prepared: Prepared) -> None:
+    """Turn data by feature, of features that are learnt from the data, which the estimator knows by column, from names
+    into values by column."""
+    features = prepared.features
+    for name, row in BY_FEATURE.items():
+        value = getattr(model, name, None)
+        if isinstance(value, Mapping) and features is not None and features.names is not None:
+            by_name = load_class(row.in_columns)(value, features.names, len(features.names))
+            columns = np.full(features.n_columns, row.unnamed)
+            columns[features.columns] = by_name
+            setattr(model, name, columns)
 
 
 def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> Any:
@@ -169,8 +169,9 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     structure, objective, solver = recipe.structure, recipe.objective, recipe.solver
     settings = {name: getattr(objective, name) for name in keys_in(ObjectiveSection, structure.kind)}
     settings = {name: value for name, value in settings.items() if value is not None}
-    if isinstance(settings.get("penalty_factors"), str):
-        settings["penalty_factors"] = read_factor_file(recipe.source.parent / settings["penalty_factors"])
+    for name, row in BY_FEATURE.items():
+        if row.read_file and isinstance(settings.get(name), str):
+            settings[name] = load_class(row.read_file)(recipe.source.parent / settings[name])
     if settings.get("class_weight") == "none":
         del settings["class_weight"]
     if structure.kind == "flat" and "penalty" not in settings:  # another loss on the command line keeps it

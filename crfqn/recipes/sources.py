@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crfqn.choices import BY_FEATURE
 from crfqn.data.files import STANDARD_INPUT, shown_name
 from crfqn.data.labels import target_reader
 from crfqn.data.numbering import counts_rows
@@ -428,10 +429,11 @@ def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
 
 def files_of(recipe: Recipe) -> list[str | Path]:
     """Return the names of the files, folders and patterns that a recipe reads, and its own."""
-    folder, factors = recipe.source.parent, recipe.objective.penalty_factors
+    folder = recipe.source.parent
+    by_feature = [getattr(recipe.objective, name) for name, row in BY_FEATURE.items() if row.read_file]
     names = [name for part in ("train", "test", "dev") for name in recipe.data.names(part)]
     names += filter(None, (recipe.features.templates, recipe.structure.taxonomy))
-    names += [factors] if isinstance(factors, str) else []
+    names += [value for value in by_feature if isinstance(value, str)]
     files = [recipe.source, *(folder / name for name in names)]
     return [*files, *(dataset(recipe.data.dataset).locate() if recipe.data.dataset else ())]
 

@@ -258,7 +258,8 @@ def test_a_row_of_the_page_has_the_users_factors(tables):
     assert model.result_.value == pytest.approx(squares.result_.value, rel=1e-6)
     assert plain.result_.value != pytest.approx(model.result_.value, rel=1e-3)
     with pytest.raises(
-        InputError, match=r"penalty_factors: the penalty 'adaptive-l1' has none, 'l1/l2', .* have them"
+        InputError,
+        match=r"penalty_factors: the penalty 'adaptive-l1' has no factors; expected None, or .*\['l1/l2', ",
     ):
         MulticlassClassifier(penalty="adaptive-l1", penalty_factors=factors, **settings).fit(X, Y)
 

@@ -8,7 +8,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from crfqn import MulticlassClassifier, load
+from crfqn.choices import BY_FEATURE
 from crfqn.errors import InputError
+from crfqn.estimators.automatic import LINEAR_SOLVERS
 from crfqn.result import Status
 
 STRENGTH = 6.0  # drops some blocks of the irises and keeps others
@@ -73,6 +75,20 @@ def test_other_losses_have_blocks_too(irises):
     found = model(loss="squared-hinge").fit(*irises)
     kept = norms_of(found, "l1/l2") > 0
     np.testing.assert_array_equal(np.repeat(kept, 2, axis=1), coefficients(found) != 0)
+
+
+@pytest.mark.parametrize("solver", LINEAR_SOLVERS)
+def test_every_solver_has_blocks_or_says_which_do(irises, solver):
+    loss = "hinge" if solver == "fbpd" else "logistic"
+    asked = model(loss=loss, solver=solver)
+    if solver in BY_FEATURE["feature_groups"].solvers:
+        value = model(loss=loss).fit(*irises).result_.value
+        assert asked.fit(*irises).result_.value == pytest.approx(value, rel=1e-4)
+        return
+    with pytest.raises(
+        InputError, match=f"^feature_groups: '{solver}' takes no groups, 'auto', 'prox-qn', .* do; "
+    ):
+        asked.fit(*irises)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])

@@ -27,8 +27,9 @@ from crfqn import (
     Templates,
     crf_path,
 )
+from crfqn.choices import BY_FEATURE
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import LINEAR_SOLVERS, STRUCTURED_SOLVERS, TAKES_FACTORS
+from crfqn.estimators.automatic import LINEAR_SOLVERS, STRUCTURED_SOLVERS
 from crfqn.regularization_path import Around, Grid
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
@@ -274,7 +275,7 @@ def test_every_solver_has_factors_or_says_which_do(kind):
             model = kind(
                 l1=l1, l2=0.6, penalty_factors=factors, solver=solver, tol=1e-4, max_iter=3000, **penalty
             )
-            if solver not in TAKES_FACTORS:
+            if solver not in BY_FEATURE["penalty_factors"].solvers:
                 with pytest.raises(
                     InputError, match=f"^penalty_factors: '{solver}' takes no factors, .*'prox-qn'.* do;"
                 ):
