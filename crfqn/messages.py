@@ -1,6 +1,5 @@
 """Messages: values as they show them, short, with their type, without control characters; and where they go."""
 
-import difflib
 import re
 import sys
 from collections.abc import Iterable
@@ -29,6 +28,8 @@ def shorten(value: Any) -> str:
 
 def hint(name: object, known: Iterable[object]) -> str:
     """Return "; did you mean NAME?" with the known name that is most like a text, or nothing where none is like it."""
+    import difflib  # which takes milliseconds that labelling does not need
+
     names = {each.lower(): each for each in map(str, known)}
     close = difflib.get_close_matches(str(name).lower(), names, n=1)
     return f"; did you mean {names[close[0]]}?" if close else ""

@@ -4,7 +4,6 @@ The estimators' checks and documentation, the keys of recipes, the options of th
 of parameters (docs/estimators.md) are made of these rows. Defaults stand in the estimators, whose signatures they are.
 """
 
-import difflib
 import inspect
 import json
 import math
@@ -433,6 +432,8 @@ def refuse_unknown(name: str, known: Collection[str], given: Iterable[str]) -> N
 
 def nearest(name: str, known: Collection[str]) -> str:
     """Return the known name that a name is most like, in words: of short ones those with half of the letters."""
+    import difflib  # which takes milliseconds that labelling does not need
+
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return close[0] if close else f"one of {', '.join(known)}"
 

@@ -92,7 +92,7 @@ TEXTS = {
         "name",
         "names",
     ),
-    *("source_format", "target_format", "dtype", "early_stopping"),
+    *("source_format", "target_format", "dtype", "early_stopping", "comment"),
 }
 FOLDERS = {"checkpoint", "output_dir", "to"}  # `to` of predict is a format
 NUMBERS = {bool, int, float}
