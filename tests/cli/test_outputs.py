@@ -129,7 +129,7 @@ def test_the_files_of_a_recipe_are_those_of_its_keys(tmp_path):
     rows = {key: row for kind in SECTIONS.values() for key, row in keys_in(kind).items()}
     described = {key for key, row in rows.items() if "file" in row.rule.description.split()}
     of_files = {"train", "test", "dev", "templates", "taxonomy", "penalty_factors"}
-    assert described - {"path", "columns", "transitions", "dataset"} <= of_files
+    assert described - {"path", "columns", "transitions", "dataset", "comment"} <= of_files
     (tmp_path / "r.toml").write_text(
         'name = "r"\ntitle = "R"\n[data]\ntrain = ["a", "b*"]\ntest = "c"\ndev = "d"\n'
         '[features]\nkind = "templates"\ntemplates = "e"\ncolumns = "w"\n[objective]\npenalty_factors = "f"\n'
