@@ -1,8 +1,8 @@
-"""Limits of time that long computations look at from within: passes over the data, sweeps, searches.
+"""Limits of time that long computations check from within: passes over the data, sweeps, searches.
 
-A solver's steps end where the loop around it looks at them (`solvers/minimize.py`). A step over much data may take
-longer than its user wants to wait, so whatever calls compiled code again and again calls `check_time` in between. A
-limit belongs to the thread that has opened it; tasks of a pool do not see it, but whoever waits for them does.
+The loop around a solver checks its limits after each step (`solvers/minimize.py`). A step over much data may take
+longer than its user wants to wait, so code that calls compiled code again and again calls `check_time` in between. A
+limit belongs to the thread that has opened it: tasks of a pool do not check it, the thread that waits for them does.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ _of_thread = threading.local()  # .limits : those that are open, from the outerm
 
 
 class TimeIsUp(BaseException):
-    """Raised by `check_time`; whoever has opened the limit keeps what has been learnt. No `Exception`, as
-    KeyboardInterrupt is none: nothing else may answer it."""
+    """Raised by `check_time`; the code that opened the limit keeps the result so far. It is no `Exception`, as
+    KeyboardInterrupt is none: no other code may catch it."""
 
 
 class TimeLimit:
     """Context manager that gives a computation of this thread so many seconds from now on, None for no limit.
 
-    is_answered : whether who opens it answers TimeIsUp; another limit holds in the computations within that do
+    is_answered : whether the code that opens it catches TimeIsUp; computations within open limits of their own
+    grace : seconds beyond the limit after which `check_time` raises TimeIsUp
     """
 
-    def __init__(self, seconds: float | None, is_answered: bool = True) -> None:
-        self.is_answered = is_answered
+    def __init__(self, seconds: float | None, is_answered: bool = True, grace: float = GRACE) -> None:
+        self.is_answered, self.grace = is_answered, grace
         self.end = math.inf if seconds is None else time.perf_counter() + seconds
         self.was_met = False  # whether someone has seen it pass
 
@@ -55,11 +56,11 @@ def open_limits() -> list[TimeLimit]:
 
 
 def check_time() -> None:
-    """Raise TimeIsUp if a limit of this thread was over `GRACE` seconds ago; once for a limit, as its owner has yet to
-    keep what has been learnt."""
+    """Raise TimeIsUp if a limit of this thread was over `grace` seconds ago; once for a limit, as its owner still has
+    to keep the result so far."""
     limits = open_limits()
     for limit in limits if limits and limits[-1].is_answered else ():
-        if limit.end < math.inf and not limit.was_met and time.perf_counter() >= limit.end + GRACE:
+        if limit.end < math.inf and not limit.was_met and time.perf_counter() >= limit.end + limit.grace:
             limit.was_met = True
             raise TimeIsUp
 

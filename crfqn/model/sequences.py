@@ -69,12 +69,12 @@ from crfqn.model.trained import Trained
 from crfqn.model.uncertainty import find_measure
 from crfqn.model.unknown_features import KeyWatches
 from crfqn.model.weights import WeightMatrix
-from crfqn.structures.deadline import check_deadline
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.item_chain import BestPath, ItemChain
 from crfqn.structures.single_runs import repeats
 from crfqn.structures.span_rules import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
+from crfqn.time_limit import check_time
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -377,7 +377,7 @@ class SequenceModel(Model):
         states = NUMPY.open(self, X, LabelConstraints(known, once), warns=False).best()[0].tolist()
         strongest = []
         for t, state in enumerate(states):
-            check_deadline()
+            check_time()
             strongest.append(self._strongest(rows, t, [state], n))
         return [strongest[first:last] for first, last in pairwise(offsets)]
 
@@ -426,7 +426,7 @@ class SequenceModel(Model):
             differences = PathDifferences(self, rows, dense, first, best, through, n)
             ranks = through.scores if marginals is None else marginals[item]
             for t in range(len(best)) if positions is None else positions[item]:
-                check_deadline()
+                check_time()
                 state = best[t]
                 p = [None] * len(labels) if marginals is None else ranks[t].tolist()
                 is_rival = through.scores[t] > -np.inf

@@ -28,8 +28,7 @@ from crfqn.arrays import Vector
 from crfqn.data.json_text import strict_json
 from crfqn.errors import InputError
 from crfqn.service.description import describe_api
-from crfqn.service.labelling import TOGETHER, Answer, LabelRequest, LabelService
-from crfqn.structures.deadline import Overdue
+from crfqn.service.labelling import TOGETHER, Answer, LabelRequest, LabelService, Overdue
 
 SMALL = 16_384  # bytes of a request that is read where it comes in
 LITTLE_WORK, MOST_WORK = 0.02, 0.05  # seconds, of a request and of all together that are labelled there

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from crfqn.model.model import check_threshold
 from crfqn.model.opening import open_model
 from crfqn.model.texts import tokenizer_of
 from crfqn.service.work import check_work, seconds
-from crfqn.structures.deadline import check_deadline, deadline
+from crfqn.time_limit import TimeIsUp, TimeLimit, check_time
 
 NUMBER = re.compile("0|[1-9][0-9]{0,17}")  # of a column
 TOGETHER = 64  # items that are labelled at a time
@@ -39,6 +40,10 @@ TAKES = {
     "cells": "a dict of a table's cells by column",
     "numbers": "a dict of a table's numbers by column, or a list of them in the order of the columns",
 }
+
+
+class Overdue(Exception):
+    """A request that was not answered at its deadline."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +190,13 @@ class LabelService:
     def answer(self, request: LabelRequest, moment: float) -> Answer:
         """Return the answer to a request. InputError for what does not fit the model, and for too much work; Overdue
         when a moment of the monotonic clock has passed."""
+        try:
+            with TimeLimit(moment - time.monotonic(), grace=0.0):
+                return self._answer(request)
+        except TimeIsUp:
+            raise Overdue from None
+
+    def _answer(self, request: LabelRequest) -> Answer:
         if request.spans and self.scheme is None:
             raise InputError("spans: expected false, as the labels are of no scheme for spans such as IOB2")
         for name in (
@@ -197,19 +209,18 @@ class LabelService:
         items = request.all_items
         known = [request.known] if request.items is None else request.known or [None] * len(items)
         answers: list[dict[str, Any]] = [{} for _ in items]
-        with deadline(moment):
-            X = [self._prepared(i, *pair) for i, pair in enumerate(zip(items, answers, strict=True))]
-            self.check_work(request, X)
-            for first in range(0, len(items), TOGETHER):
-                batch = slice(first, first + TOGETHER)
-                try:
-                    self._label(answers[batch], X[batch], known[batch], request)
-                except InputError as error:
-                    place = re.match(r"((?:known: )?item )(\d+)", str(error))  # within the batch
-                    if place is None:
-                        raise
-                    text = f"{place[1]}{int(place[2]) + first}{str(error)[place.end() :]}"
-                    raise InputError(text) from error
+        X = [self._prepared(i, *pair) for i, pair in enumerate(zip(items, answers, strict=True))]
+        self.check_work(request, X)
+        for first in range(0, len(items), TOGETHER):
+            batch = slice(first, first + TOGETHER)
+            try:
+                self._label(answers[batch], X[batch], known[batch], request)
+            except InputError as error:
+                place = re.match(r"((?:known: )?item )(\d+)", str(error))  # within the batch
+                if place is None:
+                    raise
+                text = f"{place[1]}{int(place[2]) + first}{str(error)[place.end() :]}"
+                raise InputError(text) from error
         content = answers[0] if request.items is None else {"items": answers}
         return Answer(content, len(answers), sum(map(self._n_positions, answers)))
 
@@ -260,12 +271,12 @@ class LabelService:
             threshold=request.threshold,
         )
         for add in parts:
-            check_deadline()
+            check_time()
             add(answers, X, constraints)
 
     def _prepared(self, i: int, item: Any, answer: dict[str, Any]) -> Any:
         """Return an item of JSON as the model takes it; a text is cut into tokens, which are added to its answer."""
-        check_deadline()
+        check_time()
         if self.takes == "text" and isinstance(item, str):
             spans = tokenizer_of(self.model).spans(item)
             add_tokens(answer, [item[start:end] for start, end in spans], spans)

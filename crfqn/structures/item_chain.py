@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.structures.deadline import check_deadline
 from crfqn.structures.transition_rules import TransitionRules
+from crfqn.time_limit import check_time
 
 LARGEST_BYTES = 8e9  # of the lists of one item, and of the labellings of all
 BYTES = 8  # of a list's entry: the state before and its rank
@@ -182,7 +182,7 @@ class ItemChain:
         values = nodes[0][:, None]  # of a state's paths, falling
         back: list[tuple[NDArray[np.integer], int]] = []
         for t in range(1, length):
-            check_deadline()
+            check_time()
             paths = (self._table(scores, t).T[:, :, None] + values).reshape(n_states, -1)
             order, largest = _largest(paths, n)
             back.append((order.astype(np.int32), values.shape[1]))

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.structures.deadline import check_deadline
 from crfqn.structures.item_chain import BestPath
 from crfqn.structures.span_rules import SpanRules
+from crfqn.time_limit import check_time
 
 MOST_GROUPS = 8  # in the extended states of an item: 256 sets
 LARGEST_NUMBERS = 1 << 24  # of an item's bounds, and of the states of the partial labellings: 128 MB each
@@ -94,7 +94,7 @@ def completions(nodes: Vector, tables: Sequence[Vector], rules: SpanRules, activ
     continues = rules.continues & (bit_of > 0)  # within an active group
     best = np.zeros((length, n_sets, n_states))
     for t in range(length - 2, -1, -1):
-        check_deadline()
+        check_time()
         onwards = best[t + 1] + nodes[t + 1]
         begins = np.where(is_closed, -np.inf, np.take_along_axis(onwards, begun, axis=0))
         steps = np.where(continues, onwards[:, None, :], begins[:, None, :]) + tables[t + 1]
@@ -135,7 +135,7 @@ def _search(
 
     branch(0, nodes[0], 0, 0, np.zeros(n_states, bool), None)
     while queue and len(paths) < n:
-        check_deadline()
+        check_time()
         _, _, _, rank, at = heappop(queue)
         push(at, rank + 1)
         state = int(at.states[rank])

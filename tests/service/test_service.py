@@ -24,8 +24,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.model.content import Entries, chain_file
 from crfqn.service.application import COUNTS, Counters, Labelling, RequestLimits, create_app
 from crfqn.service.description import describe_api
-from crfqn.service.labelling import LabelRequest, LabelService
-from crfqn.structures.deadline import Overdue
+from crfqn.service.labelling import LabelRequest, LabelService, Overdue
 
 pytestmark = pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 

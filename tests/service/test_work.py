@@ -20,8 +20,7 @@ from crfqn.errors import InputError
 from crfqn.model.content import Entries, chain_file
 from crfqn.service import work
 from crfqn.service.application import LITTLE_WORK, Encoded, create_app
-from crfqn.service.labelling import LabelRequest, LabelService
-from crfqn.structures.deadline import Overdue
+from crfqn.service.labelling import LabelRequest, LabelService, Overdue
 
 pytestmark = pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 N_LABELS = 60

@@ -14,9 +14,9 @@ from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.model.label_constraints import LabelConstraints
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.structures import single_runs
-from crfqn.structures.deadline import Overdue, deadline
 from crfqn.structures.single_runs import best_of_single_runs, repeats
 from crfqn.structures.span_rules import SpanRules
+from crfqn.time_limit import TimeIsUp, TimeLimit
 
 
 def n_runs(labels, name):
@@ -217,8 +217,8 @@ def test_a_search_of_many_labels_has_fewer_steps(monkeypatch):
 
 def test_a_search_ends_at_the_deadline():
     begin = monotonic()
-    with pytest.raises(Overdue), deadline(begin + 0.2):
+    with pytest.raises(TimeIsUp), TimeLimit(0.2, grace=0.0):
         best_of_single_runs(*held_up(30, 60), set(range(8)))
     assert monotonic() - begin < 30
-    with deadline(monotonic() + 1000):
+    with TimeLimit(1000.0):
         assert best_of_single_runs(*held_up(5, 4), set())
