@@ -36,6 +36,8 @@ class ModelFileError(CrfqnError, ValueError):
 class ModelFileMissingError(ModelFileError, FileNotFoundError):
     """A model file that is not there."""
 
+    __new__ = FileNotFoundError.__new__  # type: ignore[assignment] # of its built-in bases the one with fields
+
 
 class NotOpenError(InputError, RuntimeError):
     """A tagger without a model: none has been opened, or it is closed."""

@@ -33,6 +33,8 @@ ELSEWHERE = {
         *["--rho1", "--rho2", "--maxiter", "--nthread", "--stopeps", "--stopwin", "--model", "--compact"]
     },
     "estimators": {"cross_val_score"},
+    "production": {"--add-data"},
+    "questions": {"make_pipeline"},
 }
 
 

@@ -87,7 +87,9 @@ class BasePoint:
         """Return diagonal and majorant of the curvature."""
         place, is_there = found_in(self._last_squares[0], coords)
         if not is_there.all():
-            self._last_squares[:] = coords, self.squares(coords)
+            squares = self.squares(coords)
+            squares.flags.writeable = False  # it is handed out without a copy
+            self._last_squares[:] = coords, squares
         if coords is self._last_squares[0]:
             return Curvature(*self._last_squares[1])
         return Curvature(*self._last_squares[1][:, place])

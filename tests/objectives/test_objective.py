@@ -1,5 +1,6 @@
 """The loss of chains and taxonomies, gradient, screening, rays and curvatures against enumeration and differences."""
 
+import contextlib
 import tracemalloc
 from dataclasses import replace
 
@@ -432,7 +433,8 @@ def test_what_was_asked_before_does_not_matter(problem):
         np.testing.assert_array_equal(curvature.diagonal(coords), fresh.diagonal(coords))
         fresh = curvature_at(point_at(objective, w))
         np.testing.assert_array_equal(curvature.majorant(coords), fresh.majorant(coords))
-        curvature.diagonal(coords)[:] = -1.0  # what is handed out is not what is kept
+        with contextlib.suppress(ValueError):  # what is handed out is not what is kept, or cannot be written
+            curvature.diagonal(coords)[:] = -1.0
 
 
 def problem_observed(problem):
