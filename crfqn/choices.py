@@ -56,6 +56,9 @@ PENALTIES: Mapping[str, PenaltyRow] = {
 }  # fmt: skip
 
 
+STRENGTHS = ("l1", "l2", "group_l1")  # of all penalties
+
+
 @dataclass(frozen=True)
 class ByFeatureRow:
     """A row of the table of data by feature, parameters of estimators with a value for each feature. Their checks and

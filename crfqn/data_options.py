@@ -153,8 +153,10 @@ class FeaturesSection:
         return (self.columns or ("w pos" if self.kind == "windows" else "")).split()
 
 
+OF_TEMPLATES = ("templates", "words")  # kinds of features that the model makes itself
+OF_COLUMNS = ("windows", *OF_TEMPLATES)
 FEATURES_OF = {
-    "chain": ("pixel-pairs", "attributes", "windows", "templates", "words"),
+    "chain": ("pixel-pairs", "attributes", *OF_COLUMNS),
     **dict.fromkeys(("taxonomy", "flat", "ranking"), ("given", "text", "table")),
 }
 
@@ -171,7 +173,6 @@ class StructureSection:
     separator: str | None = key(None, "separator of the parts of such a path; default: /", of="taxonomy")
 
 
-STRENGTHS = ("l1", "l2", "group_l1")
 OF_ITEMS = "taxonomy flat ranking"
 
 

@@ -20,7 +20,7 @@ from crfqn.data.labels import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.tokenizers import Tokenizer
-from crfqn.data_options import SOURCE
+from crfqn.data_options import OF_TEMPLATES, SOURCE
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, shorten
 from crfqn.model.answers import gives_probabilities
@@ -29,8 +29,16 @@ from crfqn.model.featurizers import Featurizer
 from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
 from crfqn.readers.items import Documents
-from crfqn.readers.registry import FORMATS, find_format, first_lines, read, sniff, sniff_titled, word_rows
-from crfqn.readers.tables import DELIMITERS, parquet_titles, titles
+from crfqn.readers.registry import (
+    FORMATS,
+    find_format,
+    first_lines,
+    formats_with,
+    read,
+    sniff,
+    sniff_titled,
+    word_rows,
+)
 from crfqn.recipes import Observed, load_recipe, observe, sources
 from crfqn.recipes.finding import column_named
 from crfqn.recipes.schema import Recipe, parse_recipe
@@ -213,22 +221,22 @@ def _columns_form(
     """Return the format of a file for a model of templates without a recipe, and the options it is read with."""
     vocabulary = model.vocabulary_.source
     columns, has_more = vocabulary["columns"], vocabulary["has_more_columns"]
+    usual = sources.OF_FEATURES["words"]
     lines, name = first_lines(source, encoding), format or sources.format_of_name(source)
     is_regular = has_more and len({*map(len, word_rows(lines))}) == 1
     if name is None and is_regular and not sniff_titled(lines):
-        name = "conll"  # as many columns in each line are no sentences
-    name = find_format(
-        name or sources.format_of_columns(lines, columns, {*map(label_text, model.classes_)}, "conll")
-    ).name
-    if has_more and "has_more" in FORMATS[name].options():
+        name = usual  # as many columns in each line are no sentences
+    labels = {*map(label_text, model.classes_)}
+    row = find_format(name or sources.format_of_columns(lines, columns, labels, usual))
+    if has_more and "has_more" in row.options():
         if is_labeled:
             say(f"{shown_name(source)}: the last column is taken for the label; {ADVICE}")
-        return name, {"columns": columns, "has_more": True, "is_labeled": is_labeled}
-    options = sources.column_options(name, columns)
-    if name == "raw":
+        return row.name, {"columns": columns, "has_more": True, "is_labeled": is_labeled}
+    options = sources.column_options(row.name, columns)
+    if row.is_uncut:
         options["tokens"] = tokenizer_of(model)
         say_share(options["tokens"])
-    return name, options
+    return row.name, options
 
 
 def _features_form(path: Path, source: str, format: str | None, encoding: str) -> str:
@@ -236,20 +244,20 @@ def _features_form(path: Path, source: str, format: str | None, encoding: str) -
     if format is None:
         lines, named = first_lines(source, encoding), sources.format_of_name(source)
         is_of_words = bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
-        if named == "jsonl" or sniff(lines, ("jsonl",)):
-            format = "jsonl"
-        elif not is_of_words and (named in (None, "crfsuite") or sniff(lines, ("crfsuite",)) is not None):
-            format = "crfsuite"
-        else:
+        takes, usual = formats_with("attributes"), sources.OF_FEATURES["attributes"]
+        format = named if named in takes and named != usual else sniff(lines, takes)
+        if format is None and named in (None, usual):
+            format = usual
+        if format is None or (format == usual and is_of_words):
             raise InputError(
                 f"{path}: takes features (dicts or lists of each position, as crfqn.word_features makes them), "
                 f"and {shown_name(source)} has columns of words; say --format crfsuite or jsonl if it has features, "
                 "label it from Python (crfqn.load), or give a model of columns (crfqn train --data)"
             )
-    name = find_format(format).name
-    if name == "raw":
+    row = find_format(format)
+    if row.is_uncut:
         raise InputError(f"{path}: raw text is for models of words; this one reads attributes")
-    return name
+    return row.name
 
 
 def _input_of_recipe(
@@ -271,22 +279,22 @@ def _input_of_recipe(
         columns = features.columns_read
     elif kind == "windows":
         columns = recipe.features.column_names
-    elif kind in sources.OF_TEMPLATES:
+    elif kind in OF_TEMPLATES:
         if not isinstance(model.vocabulary_, TemplateVocabulary):
             raise ModelFileError(
                 f"{path}: the file is damaged: its recipe has templates, and its features were made without"
             )
         columns = list(model.vocabulary_.source["columns"])
     if kind == "pixel-pairs":
-        is_whole = source is None or holds_letters(source)
-        return Input(source, "crfsuite", partial(observe, recipe), None if is_whole else _cut("crfsuite"))
+        is_whole, name = source is None or holds_letters(source), sources.OF_FEATURES[kind]
+        return Input(source, name, partial(observe, recipe), None if is_whole else _cut(name))
     data, options = recipe.data, {}
     if source is None and label is not None:
         raise InputError(f"--label {label}: expected beside a file")
     if source is not None:
         lines, labels = first_lines(source, encoding or data.encoding), {*map(label_text, model.classes_)}
         name = find_format(format or sources.format_of_new(recipe, source, lines, columns, labels)).name
-        if encoding is None and FORMATS[name].is_unicode and name != sources.format_of(recipe):
+        if encoding is None and find_format(name).is_unicode and name != sources.format_of(recipe):
             encoding = "utf-8"
         elif encoding is None:
             _warn_of_utf8(source, data.encoding)
@@ -300,7 +308,7 @@ def _input_of_recipe(
             data = replace(data, label=column_named("label", label, names) if names else label)
         recipe = replace(recipe, data=data)
         options = sources.reading_options(recipe, name, columns, is_new=True)
-    if data.format == "raw":
+    if data.format and find_format(data.format).is_uncut:
         if columns is None:
             raise InputError(f"{path}: raw text is for models of words; this one reads {kind}")
         say_share(data.tokens)
@@ -360,7 +368,7 @@ def _warn_of_utf8(source: str, encoding: str) -> None:
 
 
 def _cut(format: str, **options: Any) -> Cut | None:
-    cut = FORMATS[format].cut if format in FORMATS else None
+    cut = find_format(format).cut if format else None
     return None if cut is None else cut(**options)
 
 
@@ -420,11 +428,10 @@ def check_labelled(observed: Observed, name: str, is_first: bool = True, input: 
 
 def _titles_of(source: str | None, format: str | None, encoding: str) -> list[str]:
     """Return the names of a table's columns, of files that can be read again."""
-    if source in (None, STANDARD_INPUT) or format not in sources.TABLES:
+    names = find_format(format).titles if format else None
+    if source in (None, STANDARD_INPUT) or names is None:
         return []
-    if format == "parquet":
-        return parquet_titles(str(source))
-    return titles(first_lines(str(source), encoding), DELIMITERS[format])
+    return names(source, first_lines(str(source), encoding))
 
 
 def with_dense(path: Path, X: Any, is_of_sequences: bool) -> Features:

@@ -61,7 +61,7 @@ def suggest(
             continue
         values, of_features = result
         contents: Any = ((data, i) for i in range(data.n_items))
-        if part is not None and (can_be_rewritten(data) or input.format == "raw"):
+        if part is not None and (can_be_rewritten(data) or find_format(input.format).is_uncut):
             contents = _lines(input, part, data)
             if not n_items and input.cut is not None:  # the titles of a table
                 lines = part.text.splitlines(keepends=True)

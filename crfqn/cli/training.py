@@ -24,7 +24,7 @@ from crfqn.estimators.checkpoint import FILE as CHECKPOINT
 from crfqn.model.texts import tokenizer_of
 from crfqn.readers.datasets import dataset
 from crfqn.readers.format import by_blank_lines
-from crfqn.readers.registry import FORMATS
+from crfqn.readers.registry import find_format
 from crfqn.recipes import (
     EMBEDDED,
     Prepared,
@@ -37,7 +37,7 @@ from crfqn.recipes import (
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import prepare_shards
-from crfqn.recipes.sources import TABLES, files_named, files_of, format_of
+from crfqn.recipes.sources import files_named, files_of, format_of
 from crfqn.result import Status
 from crfqn.threads import available_cores
 
@@ -166,9 +166,9 @@ def _warn_of_one_item(recipe: Recipe, names: list[str], labels: list[Any]) -> No
     if recipe.structure.kind != "chain" or not names or len(labels) != 1 or recipe.data.sentence:
         return
     name, n_lines = format_of(recipe, names[0]), len(labels[0])
-    if name in TABLES:
+    if "sentence" in find_format(name).options():
         lines, remedy = "rows", ", a column called sentence or sent_id, or --sentence COLUMN"
-    elif n_lines >= MANY_LINES and FORMATS[name].cut is by_blank_lines:
+    elif n_lines >= MANY_LINES and find_format(name).cut is by_blank_lines:
         lines, remedy = "lines", " between them"
     else:
         return

@@ -30,7 +30,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, Coords
-from crfqn.choices import PENALTIES, PenaltyRow, load_class
+from crfqn.choices import PENALTIES, STRENGTHS, PenaltyRow, load_class
 from crfqn.errors import InputError
 from crfqn.messages import hint, shorten
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
@@ -242,7 +242,6 @@ SHARES = {"l1": 0.1, "group_l1": 0.2}
 SHARE_WITH_L2 = 0.25
 SEEN = 2  # positions that l2 = "auto" is worth
 AUTOMATIC = tuple(SHARES)
-STRENGTHS = ("l1", "l2", "group_l1")
 
 
 def is_auto(value: Any) -> bool:

@@ -17,10 +17,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights, Vector
+from crfqn.choices import STRENGTHS
 from crfqn.data.hybrid import Features
 from crfqn.data.model_file import ModelFile, write_model
 from crfqn.errors import EmptyModelWarning, InputError, is_called_from, warn_caller
-from crfqn.estimators.automatic import STRENGTHS, Strengths
+from crfqn.estimators.automatic import Strengths
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.problem import Problem, pose, run
 from crfqn.estimators.settings import Settings

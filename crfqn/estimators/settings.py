@@ -12,12 +12,11 @@ from typing import Any, ClassVar, Self
 
 from sklearn.utils import check_random_state
 
-from crfqn.choices import STRUCTURED, UNKNOWN, Form
+from crfqn.choices import STRENGTHS, STRUCTURED, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
     AUTO,
     SOLVERS,
-    STRENGTHS,
     STRUCTURED_SOLVERS,
     SolverTable,
     Strengths,

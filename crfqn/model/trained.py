@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.atomic_write import StrPath
+from crfqn.choices import STRENGTHS
 from crfqn.data.model_file import ModelFile, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
@@ -21,8 +22,6 @@ from crfqn.model.content import ModelContent, narrow_weights
 from crfqn.model.featurizers import read_featurizer
 from crfqn.model.results import SUMMARY, TRACE, held_out_content, read_result
 from crfqn.result import Result
-
-STRENGTHS = ("l1", "l2", "group_l1")
 
 
 @dataclass(frozen=True, eq=False)

@@ -189,4 +189,5 @@ FORMAT = Format(
     _begins,
     names_columns=True,
     is_unicode=True,
+    columns=("form",),  # lemmas and tags are what a tagger is to find
 )

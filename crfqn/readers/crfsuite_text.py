@@ -159,4 +159,5 @@ FORMAT = Format(
     instead(crfsuite_lines),
     by_blank_lines,
     _begins,
+    features=("attributes", "pixel-pairs"),
 )

@@ -10,6 +10,7 @@ from typing import Any
 from crfqn.data.file_parts import ITEM_END, Cut, cut_at_blank_lines, cut_at_lines
 from crfqn.data.files import Readable, is_blank, text_lines
 from crfqn.data.labels import label_text
+from crfqn.data_options import OF_COLUMNS
 from crfqn.errors import InputError
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, Labeled
@@ -49,8 +50,20 @@ class Format:
         Whether a file says what is in a column. Models of columns then read it if its first lines begin so (`begins`).
     is_unicode : bool
         Whether the format is UTF-8 by definition.
-    holds_numbers, holds_nested : bool
-        Whether documents may be rows of numbers, and features of positions lists and dicts.
+    features : tuple of str
+        The kinds of features (`crfqn.data_options`) that its items may have.
+    kind_of : callable or None
+        `kind_of(name, lines)` returns what a file with these first lines holds, SEQUENCES or DOCUMENTS, and whether
+        positions have features of their own names. None: where the format holds several, the user says which.
+    titles, delimiter : callable or None, and str
+        Of tables: `titles(path, lines)` returns the names of a file's columns, and what is between the cells of a row
+        where these are text.
+    columns : tuple of str
+        The columns that a model reads where its recipe names none; empty: all.
+    is_uncut : bool
+        Whether it is running text, which the option `tokens` cuts into words.
+    holds_nested : bool
+        Whether features of positions may be lists and dicts.
     """
 
     name: str
@@ -65,7 +78,12 @@ class Format:
     item_end: str = ITEM_END
     names_columns: bool = False
     is_unicode: bool = False
-    holds_numbers: bool = False
+    features: tuple[str, ...] = OF_COLUMNS
+    kind_of: Callable[[str, Sequence[str]], tuple[str, bool]] | None = None
+    titles: Callable[[Any, Sequence[str]], list[str]] | None = None
+    delimiter: str = ""
+    columns: tuple[str, ...] = ()
+    is_uncut: bool = False
     holds_nested: bool = False
 
     def options(self) -> tuple[str, ...]:

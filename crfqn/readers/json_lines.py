@@ -24,6 +24,7 @@ from crfqn.data.files import Part, Readable, facts_of, is_blank, shown_name, sou
 from crfqn.data.json_text import parse_json, strict_json
 from crfqn.data.labels import label_text, number_of
 from crfqn.data.token_columns import TokenColumns
+from crfqn.data_options import OF_COLUMNS
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe, shorten
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, each
@@ -394,5 +395,7 @@ FORMAT = Format(
     item_end="an array of objects is read as a whole: write an object a line",
     names_columns=True,
     is_unicode=True,
+    features=(*OF_COLUMNS, "attributes", "text"),
+    kind_of=kind_of_lines,
     holds_nested=True,
 )

@@ -112,7 +112,15 @@ LABELLED = Format(
     instead(labelled_lines),
     by_lines,
     _begins,
+    features=("text",),
 )
 RAW = Format(
-    "raw", "raw text, a line an item, cut into words", (), (SEQUENCES,), read_raw_text, None, by_lines
+    "raw",
+    "raw text, a line an item, cut into words",
+    (),
+    (SEQUENCES,),
+    read_raw_text,
+    None,
+    by_lines,
+    is_uncut=True,
 )

@@ -190,7 +190,7 @@ def _checked(batches: Batches, format: Format) -> Iterator[tuple[Data, Any]]:
                 f"format {format.name!r} holds {' and '.join(format.holds)}, and these are {kind}"
             )
         if isinstance(data, Documents):
-            if not isinstance(data.inputs, (list, TokenColumns)) and not format.holds_numbers:
+            if not isinstance(data.inputs, (list, TokenColumns)) and "given" not in format.features:
                 raise InputError("the documents are numbers, not texts: write them as svmlight")
         elif not format.holds_nested and not isinstance(data.inputs, TokenColumns):
             for i, item in enumerate(data.inputs):
@@ -288,6 +288,11 @@ def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
         return None
     formats = (format for format in FORMATS.values() if not among or format.name in among)
     return next((format.name for format in formats if format.begins and lines and format.begins(lines)), None)
+
+
+def formats_with(kind: str) -> list[str]:
+    """Return the formats whose items may have a kind of features."""
+    return [name for name, row in FORMATS.items() if kind in row.features]
 
 
 def sniff_titled(lines: Sequence[str]) -> str | None:

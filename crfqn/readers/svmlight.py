@@ -140,5 +140,5 @@ FORMAT = Format(
     instead(svmlight_lines),
     by_lines,
     _begins,
-    holds_numbers=True,
+    features=("given",),
 )

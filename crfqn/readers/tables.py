@@ -25,12 +25,12 @@ from crfqn.data.file_parts import Cut
 from crfqn.data.files import RETURN_WITHIN, Readable, facts_of, is_blank, read_bytes, shown_name, text_lines
 from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
+from crfqn.data_options import OF_COLUMNS
 from crfqn.errors import DataError, EmptyDataError
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Format
 from crfqn.readers.items import Documents, Labeled, Places
 from crfqn.readers.table_writing import delimited_lines, import_extra, parquet_bytes, relabelled_cell
 
-DELIMITERS = {"csv": ",", "tsv": "\t"}
 LABELS = ("label", "labels", "tag", "tags")
 OF_ROWS = (*LABELS, "class", "target")
 SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
@@ -471,23 +471,31 @@ def with_point(cell: str) -> str:
     return changed if cell.count(",") == 1 and is_numeric(changed) else cell
 
 
-TITLES = {"csv": "table with a header: a position or a text a row", "tsv": "the same, with tabs"}
+FEATURES = (*OF_COLUMNS, "text", "table")
+
+
+def text_table(name: str, title: str, delimiter: str) -> Format:
+    """Return the format of tables whose cells a character parts."""
+    return Format(
+        name,
+        title,
+        (f".{name}",),
+        (SEQUENCES, DOCUMENTS, ROWS),
+        partial(read_delimited, delimiter=delimiter),
+        partial(delimited_lines, delimiter=delimiter),
+        partial(cut_table, delimiter=delimiter),
+        partial(_begins, delimiter=delimiter),
+        item_end="another name in the column of sentences ends an item, or without such a column a blank line",
+        names_columns=True,
+        features=FEATURES,
+        titles=lambda path, lines: titles(lines, delimiter),
+        delimiter=delimiter,
+    )
+
+
 FORMATS = (
-    *(
-        Format(
-            name,
-            TITLES[name],
-            (f".{name}",),
-            (SEQUENCES, DOCUMENTS, ROWS),
-            partial(read_delimited, delimiter=delimiter) if name == "tsv" else read_delimited,
-            partial(delimited_lines, delimiter=delimiter),
-            partial(cut_table, delimiter=delimiter),
-            partial(_begins, delimiter=delimiter),
-            item_end="another name in the column of sentences ends an item, or without such a column a blank line",
-            names_columns=True,
-        )
-        for name, delimiter in DELIMITERS.items()
-    ),
+    text_table("csv", "table with a header: a position or a text a row", ","),
+    text_table("tsv", "the same, with tabs", "\t"),
     Format(
         "parquet",
         "the same, as Parquet",
@@ -497,5 +505,7 @@ FORMATS = (
         parquet_bytes,
         begins=lambda lines: lines[0].startswith(PARQUET.decode()),
         names_columns=True,
+        features=FEATURES,
+        titles=lambda path, lines: parquet_titles(path),
     ),
 )

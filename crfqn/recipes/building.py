@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import crfqn
-from crfqn.choices import BY_FEATURE, LOSSES, load_class
-from crfqn.data_options import STRENGTHS, ObjectiveSection, keys_in
+from crfqn.choices import BY_FEATURE, LOSSES, STRENGTHS, load_class
+from crfqn.data_options import ObjectiveSection, keys_in
 from crfqn.errors import InputError, RecipeError
 from crfqn.model.featurizers import Featurizer
 from crfqn.parameters import OPTIONS, PARAMETERS, Parameter

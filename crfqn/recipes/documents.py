@@ -23,6 +23,7 @@ from crfqn.messages import shorten
 from crfqn.model.featurizers import Featurizer, Numbers, Table, Words
 from crfqn.model.tables import CellError
 from crfqn.readers.items import Documents
+from crfqn.readers.registry import find_format
 from crfqn.readers.tables import with_point
 from crfqn.recipes import sources
 from crfqn.recipes.schema import Recipe
@@ -116,7 +117,7 @@ def _targets(recipe: Recipe, documents: Documents, labels: list[str], known: lis
 def _documents(recipe: Recipe) -> Documents:
     """Return the recipe's data, all documents."""
     documents: Documents = sources.load_items(
-        recipe, partial(_check_labels, format=sources.format_of(recipe))
+        recipe, partial(_check_labels, form=find_format(sources.format_of(recipe)).title)
     )
     if recipe.data.dataset:
         kind, what = ("text", "texts") if isinstance(documents.inputs, list) else ("given", "numbers")
@@ -128,13 +129,12 @@ def _documents(recipe: Recipe) -> Documents:
     return documents
 
 
-def _check_labels(documents: Documents, format: str) -> None:
+def _check_labels(documents: Documents, form: str) -> None:
     """Raise DataError if a document has no label; the message names the line of the first one."""
     n_unknown = documents.labels.count("")
     if n_unknown:
         others = f" (and {n_unknown - 1} more)" if n_unknown > 1 else ""
-        form = "; expected `label TAB text`" if format == "text" else ""
-        raise DataError(f"{documents.where(documents.labels.index(''))}: no label{others}{form}")
+        raise DataError(f"{documents.where(documents.labels.index(''))}: no label{others}; expected {form}")
 
 
 def _check_classes(recipe: Recipe, documents: Documents, labels: list[str]) -> None:

@@ -17,15 +17,12 @@ from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, column_names, splits_at_tabs
 from crfqn.readers.datasets import bundled
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
-from crfqn.readers.json_lines import kind_of_lines
-from crfqn.readers.registry import FORMATS, find_format, first_lines, sniff
-from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, are_texts, has_header, parquet_titles, titles
+from crfqn.readers.registry import FORMATS, find_format, first_lines, formats_with, sniff
+from crfqn.readers.tables import OF_ROWS, TEXTS, are_texts, has_header
 from crfqn.recipes.schema import Recipe, keys_of, parse_recipe
-from crfqn.recipes.sources import TABLES, files_named, format_of_name, own_files
+from crfqn.recipes.sources import files_named, format_of_name, own_files
 
 FILE_NAME = "recipe.toml"
-# The features of a format; other sequences have words, documents text.
-OF_FORMAT = {"crfsuite": "attributes", "svmlight": "given"}
 CHAIN, TEXT = "windows", "text"  # the features of files of one's own that a skeleton shows
 EXAMPLES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all others as comments
     "data": {"train": "train.txt", "test": "test.txt"},
@@ -97,7 +94,7 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     if "kind" not in labels:
         labels["kind"] = _structure_of(format, features.get("kind"), lines, shown_name(first))
     title = _infer_features(first, format, lines, keys, features, labels["kind"])
-    if format.name == "conll" and splits_at_tabs(lines):
+    if "separator" in format.options() and splits_at_tabs(lines):
         keys["separator"] = TAB
     for part, paths in files.items():
         whole = [*map(whole_path, paths)]
@@ -138,8 +135,8 @@ def _structure_of(format: Format, features: str | None, lines: Sequence[str], sh
     kinds = format.holds
     if len(kinds) > 1 and features is not None:
         kinds = (DOCUMENTS if features in FEATURES_OF["flat"] else SEQUENCES,)
-    elif format.name == "jsonl" and lines:
-        kinds = (kind_of_lines(shown, lines)[0],)
+    elif format.kind_of is not None and lines:
+        kinds = (format.kind_of(shown, lines)[0],)
     if len(kinds) > 1:
         if not lines:
             raise InputError(f"{shown}: empty; expected items to train on")
@@ -159,28 +156,30 @@ def _infer_features(
 ) -> str:
     """Complete [features] and, for tables, [data] from the format and the first lines of a file. Return a title for a
     table, "" for other files."""
-    is_table, header = format.name in TABLES and structure != "chain", []
-    if is_table:
-        if format.name == "parquet":
-            with own_files():
-                header = parquet_titles(data)
-        else:
+    header: list[str] = []
+    names_of = None if structure == "chain" else format.titles
+    is_table = names_of is not None
+    if names_of is not None:
+        if format.delimiter:
             check_whole(data, 1, "".join(lines[:1]))
-            header = titles(lines, DELIMITERS[format.name])
+        with own_files():
+            header = names_of(data, lines)
         if not header:
             raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
     if "kind" not in features:
-        of_format = OF_FORMAT.get(format.name, "words" if structure == "chain" else "text")
+        of_format = "words" if structure == "chain" else "text"
+        if not {"words", "text"} & {*format.features}:
+            of_format = format.features[0]
         if is_table and not {title.lower() for title in header} & {*TEXTS}:
             of_format = "table"
-        elif format.name == "jsonl" and of_format == "words" and lines:
-            of_format = "attributes" if kind_of_lines(shown_name(data), lines)[1] else of_format
+        elif format.kind_of is not None and of_format == "words" and lines:
+            of_format = "attributes" if format.kind_of(shown_name(data), lines)[1] else of_format
         templates = features.get("templates")
         features["kind"] = _kind_of_templates(templates) if templates else of_format
     kind = features["kind"]
     if kind == "text" and not is_table and "text" in format.options() and "columns" in features:
         keys["text"] = features.pop("columns")
-    if format.name == "conll" and "columns" not in features:
+    if {"separator", "columns"} <= {*format.options()} and "columns" not in features:
         if lines and not any(column_names([line]) for line in lines if not is_blank(line)):
             raise InputError(
                 f"{shown_name(data)}: one column, {lines[0].strip()[:60]!r}; expected words and, in the last one, "
@@ -190,7 +189,7 @@ def _infer_features(
             features["columns"] = " ".join(column_names(lines))
     if kind == "table" and structure != "chain" and not is_table:
         raise InputError(
-            f"--features table: expected a file in format {', '.join(TABLES)}, and {data} is {format.name}"
+            f"--features table: expected a file in format {', '.join(formats_with(kind))}, and {data} is {format.name}"
         )
     if not is_table or kind not in ("table", "text"):
         if "header" in keys or "drop" in keys:
@@ -199,13 +198,12 @@ def _infer_features(
                 "two for those of texts (--features text), too"
             )
         return ""
-    delimiter = DELIMITERS.get(format.name)  # None of Parquet
-    if delimiter is None:
+    if not format.delimiter:
         keys["header"] = True
-    keys.setdefault("header", delimiter is not None and has_header(lines, delimiter))
+    keys.setdefault("header", format.delimiter != "" and has_header(lines, format.delimiter))
     names = header if keys["header"] else [str(number) for number in range(1, len(header) + 1)]
     if kind == "text":
-        _choose_texts(data, names, keys, features.pop("columns", ""), delimiter, lines)
+        _choose_texts(data, names, keys, features.pop("columns", ""), format.delimiter, lines)
         return f"texts, the column {keys['text']!r} of a table, labels in its column {keys['label']!r}"
     chosen = "" if "label" in keys else " (--label names another)"
     usual = next((name for name in names if name.lower() in OF_ROWS), names[-1] if names else "")
@@ -216,7 +214,7 @@ def _infer_features(
 
 
 def _choose_texts(
-    data: str, names: list[str], keys: dict[str, Any], text: str, delimiter: str | None, lines: Sequence[str]
+    data: str, names: list[str], keys: dict[str, Any], text: str, delimiter: str, lines: Sequence[str]
 ) -> None:
     """Set the keys text and label of [data] for a table of texts: the column that the user names, one with a usual
     name, or the only possible one. InputError, with the missing options, where several columns are possible."""
@@ -227,7 +225,7 @@ def _choose_texts(
         fitting = [usual[name] for name in OF_ROWS if name in usual] + names[::-1] * bool(text)
         label = next((name for name in fitting if name != text), "")
     others = [name for name in names if name not in (text, label)]
-    texts = others if delimiter is None else are_texts(lines, delimiter, names, others)
+    texts = are_texts(lines, delimiter, names, others) if delimiter else others
     if not text and label and len(texts) == 1:
         (text,) = texts
     if text and label:

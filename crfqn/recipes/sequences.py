@@ -18,10 +18,12 @@ from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.token_columns import TokenColumns
+from crfqn.data_options import OF_COLUMNS, OF_TEMPLATES
 from crfqn.errors import DataError, EmptyDataError, InputError, RecipeError
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.images import read_letter_matlab, read_letter_table
 from crfqn.readers.items import Labeled
+from crfqn.readers.registry import find_format
 from crfqn.readers.tables import LABELS
 from crfqn.recipes import sources
 from crfqn.recipes.schema import Recipe
@@ -42,10 +44,10 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
     names: Sequence[str] | None = pixel_map(recipe).names if kind == "pixel-pairs" else None
     read = _reader(labeled, train)
     fingerprint = labeled.digest()
-    if kind in sources.OF_COLUMNS:
+    if kind in OF_COLUMNS:
         labeled = replace(labeled, inputs=_columns(recipe, labeled))
     (X_train, y_train), (X_test, y_test) = (_observed(recipe, labeled, part, read) for part in (train, test))
-    if kind in sources.OF_TEMPLATES:  # the model encodes the columns of the test part
+    if kind in OF_TEMPLATES:  # the model encodes the columns of the test part
         where = f"{recipe.source}: [features]"
         if kind == "templates":
             where = str(recipe.source.parent / recipe.features.templates)
@@ -97,7 +99,7 @@ def observe_sequences(recipe: Recipe, path: Origin, columns: Sequence[str] | Non
         items, read = np.arange(labeled.n_items), str
     X, y = _observed(recipe, labeled, items, read)
     texts = None
-    if recipe.features.kind in sources.OF_COLUMNS:
+    if recipe.features.kind in OF_COLUMNS:
         texts = (X if isinstance(X, TokenColumns) else _columns(recipe, labeled)[items]).first_texts()
     if path is None:
         return Observed(X, y, texts=texts)
@@ -116,13 +118,12 @@ def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
     for item, labels in enumerate(labeled.labels):
         if "" in labels:
             assert labeled.places is not None  # of a file
-            form = "`label TAB attribute TAB ...`"
-            if recipe.data.train and sources.format_of(recipe) in sources.TABLES:
+            row = find_format(sources.format_of(recipe))
+            form = row.title
+            if row.titles is not None:
                 titles = recipe.data.label or ", ".join(LABELS)
                 form = f"one in each row, in a column called {titles} (--label names another)"
-            elif recipe.data.train and sources.format_of(recipe) == "jsonl":
-                form = "a list of them under 'labels'"
-            elif recipe.features.kind in sources.OF_COLUMNS:
+            elif recipe.features.column_names and "separator" in row.options():
                 form = f"`{' '.join([*recipe.features.column_names, 'label'])}`"
             place = labeled.places.where(item, labels.index(""))
             raise DataError(f"{place}: no label; expected {form}")
@@ -133,9 +134,9 @@ def _observed(
 ) -> tuple[Any, list[list[Any]]]:
     """Return features and labels of some items; of templates their columns."""
     settings, labels = recipe.features, [[*map(read, labeled.labels[item])] for item in items]
-    if settings.kind in sources.OF_COLUMNS:
+    if settings.kind in OF_COLUMNS:
         columns = _columns(recipe, labeled)[items]
-        if settings.kind in sources.OF_TEMPLATES:
+        if settings.kind in OF_TEMPLATES:
             return columns, labels
         windows = WindowFeatures.parse(settings.templates, settings.column_names, settings.ends)
         try:
@@ -252,7 +253,7 @@ def prepare_shards(recipe: Recipe) -> Prepared:
         for path in paths
         for number in range(n_parts)
     ]
-    templates = templates_of(recipe) if recipe.features.kind in sources.OF_TEMPLATES else None
+    templates = templates_of(recipe) if recipe.features.kind in OF_TEMPLATES else None
     X_test, y_test = [], []
     if names := recipe.data.names("test"):
         test = observe_sequences(recipe, sources.files_named(names, recipe.source.parent))

@@ -22,7 +22,7 @@ from crfqn.data.files import STANDARD_INPUT, shown_name
 from crfqn.data.labels import target_reader
 from crfqn.data.numbering import counts_rows
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data_options import DataSection, keys_in
+from crfqn.data_options import OF_COLUMNS, DataSection, keys_in
 from crfqn.errors import (
     ColumnWarning,
     DataError,
@@ -34,11 +34,22 @@ from crfqn.errors import (
 )
 from crfqn.messages import shorten
 from crfqn.readers import conll
-from crfqn.readers import registry as formats
 from crfqn.readers.datasets import Dataset, dataset
 from crfqn.readers.items import Documents, Labeled, append_test, concatenate
-from crfqn.readers.registry import are_sentences, end_with, first_lines, sniff, sniff_titled, word_rows
-from crfqn.readers.tables import DELIMITERS, TEXTS, titles
+from crfqn.readers.labelled_text import RAW
+from crfqn.readers.registry import (
+    FORMATS,
+    are_sentences,
+    end_with,
+    find_format,
+    first_lines,
+    formats_with,
+    read,
+    sniff,
+    sniff_titled,
+    word_rows,
+)
+from crfqn.readers.tables import TEXTS, titles
 from crfqn.recipes.schema import Recipe, shown
 
 if TYPE_CHECKING:
@@ -47,25 +58,20 @@ if TYPE_CHECKING:
 
 EMBEDDED = "digits"
 EMBEDDED_DOCUMENTS = "stdlib"
-OF_TEMPLATES = ("templates", "words")  # kinds of features that the model makes itself
-OF_COLUMNS = ("windows", *OF_TEMPLATES)
-TABLES = ("csv", "tsv", "parquet")
 # The format of files of a kind of features, where neither recipe nor name says it.
-OF_FEATURES = dict.fromkeys(OF_COLUMNS, "conll") | {"text": "text", "given": "svmlight", "table": "csv"}
-# Formats of new files besides that one.
-OF_NEW = {
-    "attributes": ("jsonl", "crfsuite"),
-    "text": ("jsonl", *TABLES),
-    "given": ("svmlight",),
-    "table": TABLES,
+OF_FEATURES = dict.fromkeys(OF_COLUMNS, "conll") | {
+    "pixel-pairs": "crfsuite",
+    "attributes": "crfsuite",
+    "text": "text",
+    "given": "svmlight",
+    "table": "csv",
 }
 # The keys of [data] that are options of readers, with their defaults.
 OF_DATA = {
     name: key.default
     for name, key in keys_in(DataSection).items()
-    if any(name in format.options() for format in formats.FORMATS.values())
+    if any(name in format.options() for format in FORMATS.values())
 }
-ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to find
 
 Origin = str | Path | list[str | Path] | None  # of new items: a file, several, or the recipe's own test part
 
@@ -193,7 +199,7 @@ def split(recipe: Recipe, data: Labeled | Documents) -> tuple[np.ndarray, np.nda
 def format_of_name(path: str | Path = "") -> str | None:
     """Return the format that a file's name indicates, if any."""
     try:
-        return formats.find_format(None, path).name
+        return find_format(None, path).name
     except InputError:
         return None
 
@@ -201,7 +207,7 @@ def format_of_name(path: str | Path = "") -> str | None:
 def format_of(recipe: Recipe, path: str | Path = "") -> str:
     """Return the format of a recipe's file: the recipe's, that of its name, or of the first training file's name."""
     named = recipe.data.format or format_of_name(path) or format_of_name(*recipe.data.names("train")[:1])
-    return named or OF_FEATURES.get(recipe.features.kind, "crfsuite")
+    return named or OF_FEATURES[recipe.features.kind]
 
 
 def format_of_new(
@@ -219,11 +225,11 @@ def format_of_new(
     kind = recipe.features.kind
     if columns is not None and kind != "table":
         return format_of_columns(lines, columns, labels, of_training)
-    format = sniff(lines, OF_NEW[kind])
-    if kind == "text" and recipe.data.header and format in DELIMITERS:
-        is_titled = {*TEXTS, recipe.data.text} & {*titles(lines, DELIMITERS[format])}
-        format = format if is_titled else None
-    return format or (of_training if kind == "table" or not lines else OF_FEATURES.get(kind, of_training))
+    format = sniff(lines, formats_with(kind))
+    delimiter = find_format(format).delimiter if format else ""
+    if kind == "text" and recipe.data.header and delimiter:
+        format = format if {*TEXTS, recipe.data.text} & {*titles(lines, delimiter)} else None
+    return format or (of_training if kind in ("table", "attributes") or not lines else OF_FEATURES[kind])
 
 
 def format_of_columns(
@@ -231,11 +237,13 @@ def format_of_columns(
 ) -> str:
     """Return the format of lines for a model that reads `columns` and has `labels`, given the training file's."""
     format = sniff_titled(lines)
-    if format in DELIMITERS and not {*columns} <= {*titles(lines, DELIMITERS[format])}:
+    delimiter = find_format(format).delimiter if format else ""
+    if delimiter and not {*columns} <= {*titles(lines, delimiter)}:
         format = None
     if format is None and len(columns) == 1 and are_sentences(lines, labels):
-        format = "raw"
-    return format or (of_training if lines == [] or of_training in conll.STYLES else "conll")
+        format = RAW.name
+    is_alike = lines == [] or find_format(of_training).begins is None  # no lines contradict it
+    return format or (of_training if is_alike else OF_FEATURES["words"])
 
 
 def separator_of_new(
@@ -304,7 +312,7 @@ def read_items(
     blank line among texts is a document."""
     name = format_of(recipe, path)
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
-    data = formats.read(path, name, encoding=recipe.data.encoding, **options)
+    data = read(path, name, encoding=recipe.data.encoding, **options)
     structure, kind = recipe.structure.kind, recipe.features.kind
     has_sequences = isinstance(data, Labeled)
     if has_sequences != (structure == "chain"):
@@ -349,8 +357,8 @@ def reading_options(
         options["needs_named"] = not is_new
     if is_chain and kind in OF_COLUMNS:
         options |= column_options(format, list(columns or recipe.features.column_names) or None)
-        return options | ({"tokens": data.tokens} if format == "raw" and data.tokens else {})
-    if format in TABLES and kind == "table":
+        return options | ({"tokens": data.tokens} if find_format(format).is_uncut and data.tokens else {})
+    if kind == "table" and "rows" in taken:
         drop = [name.strip() for name in data.drop.split(",") if name.strip()]
         options |= {"rows": True, "drop": drop, "columns": columns and list(columns)}
     if "keeps_blank" in taken:
@@ -369,7 +377,7 @@ def options_taken(recipe: Recipe, format: str) -> list[str]:
     """Return the options that a format takes where it holds what the recipe is about."""
     kind = recipe.features.kind
     idle = {"table": ("sentence", "text"), "text": ("sentence", "drop")}.get(kind, ("text", "drop", "header"))
-    return [name for name in formats.find_format(format).options() if name not in idle]
+    return [name for name in find_format(format).options() if name not in idle]
 
 
 def check_options(recipe: Recipe) -> None:
@@ -391,10 +399,9 @@ def check_options(recipe: Recipe) -> None:
 
 def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
     """Return the options of a format that say how the columns are called, or for None that it reads all of them."""
-    if format == "conllu":
-        return {"columns": names or ONLY_WORDS}
-    takes_all = format == "conll" or (format in (*TABLES, "raw") and names is not None)
-    return {"columns": names} if takes_all else {}
+    row = find_format(format)
+    read = names or row.columns
+    return {"columns": read} if read and "columns" in row.options() else {}
 
 
 def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:

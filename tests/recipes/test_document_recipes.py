@@ -375,7 +375,7 @@ class TestData:
     @pytest.mark.parametrize(
         ("text", "train", "message"),
         [
-            (TEXTS, "a\tone word\ntwo words\n", r"train\.txt, line 2: no label; expected `label TAB text`"),
+            (TEXTS, "a\tone word\ntwo words\n", r"train\.txt, line 2: no label; expected label TAB text"),
             (TEXTS, "a\tone\n\ntwo\n\tthree\n", r"train\.txt, line 3: no label \(and 1 more\); expected"),
             (NUMBERS, "a\nb\n", r"the training part of \[data\] has no features"),
             (NUMBERS, "a 1:x\n", r"train\.txt, line 1: expected a feature `id:value`, got '1:x'"),
