@@ -55,7 +55,7 @@ class TestCommands:
     def test_test_and_dev_files(self, run):
         done = run(
             *("train", "--data", "train.jsonl", "--test", "new.jsonl", "--dev", "new.jsonl"),
-            *("-q", "--l1", 0.01, "-o", "again.crfqn"),
+            *("--l1", 0.01, "-o", "again.crfqn"),
         )
         assert (done.returncode, "of 3 whole items" in done.stdout) == (0, True), done.stderr
 
