@@ -2,8 +2,9 @@
 
 import re
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 # C0, DEL and C1; the separators of lines and paragraphs; embeddings, overrides and isolates of direction.
@@ -33,6 +34,49 @@ def hint(name: object, known: Iterable[object]) -> str:
     names = {each.lower(): each for each in map(str, known)}
     close = difflib.get_close_matches(str(name).lower(), names, n=1)
     return f"; did you mean {names[close[0]]}?" if close else ""
+
+
+# Returns the place of an item, or of one of its positions, in words.
+Where = Callable[[int, int | None], str]
+
+
+def numbered(item: int, position: int | None = None) -> str:
+    """Return the numbers of an item and of a position in it, `item 3, position 7` (both from 0)."""
+    return f"item {item}" if position is None else f"item {item}, position {position}"
+
+
+TRAINING, VALIDATION = "training", "validation"  # parts of the data of a training
+# How messages name the items of each part; the part at hand is that of TRAINING.
+_places: ContextVar[Mapping[str, Where]] = ContextVar("_places", default={})  # noqa: B039
+
+
+def place_of(item: int, position: int | None = None) -> str:
+    """Return where an item, or one of its positions, stands: by number, or as `named_places` says."""
+    return _places.get().get(TRAINING, numbered)(int(item), None if position is None else int(position))
+
+
+@contextmanager
+def named_places(where: Where | None, validation: Where | None = None) -> Iterator[None]:
+    """Let `place_of` name the items of the data that are at hand, and those of a training's validation part, by other
+    functions than their numbers; None: by numbers. A `with` must not contain a `yield`, whose caller would use them."""
+    parts = {TRAINING: where, VALIDATION: validation}
+    token = _places.set({part: place for part, place in parts.items() if place is not None})
+    try:
+        yield
+    finally:
+        _places.reset(token)
+
+
+def places_among(items: Any, where: Where | None = None) -> Where:
+    """Return the places of a selection, whose item i is the one of number items[i] of all; `where` are the places of
+    all, by default those of the data at hand."""
+    of_all = where or _places.get().get(TRAINING, numbered)
+    return lambda item, position: of_all(int(items[item]), position)
+
+
+def validation_places() -> Where:
+    """Return the places of the validation part of the training at hand."""
+    return _places.get().get(VALIDATION, lambda item, position: f"{VALIDATION}: {numbered(item, position)}")
 
 
 def printable(text: Any) -> str:

@@ -22,7 +22,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.tokenizers import Tokenizer
 from crfqn.data_options import OF_TEMPLATES, SOURCE
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, named_places, shorten
 from crfqn.model.answers import gives_probabilities
 from crfqn.model.content import CRFSUITE_NAMING
 from crfqn.model.featurizers import Featurizer
@@ -160,7 +160,10 @@ class Input:
             return observed.data, use(observed)
 
         if self.source is None or self.cut is None:
-            yield None, *used(self.source)
+            observed = self.observe(self.source)
+            with named_places(observed.data and observed.data.where):
+                whole = use(observed)
+            yield None, observed.data, whole
             return
         item_end = find_format(self.format).item_end if self.format else ITEM_END
         origin = Source(self.source, self.encoding)

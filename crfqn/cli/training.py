@@ -21,6 +21,7 @@ from crfqn.data.labels import labels_like
 from crfqn.data.model_file import check_model_name
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.estimators.checkpoint import FILE as CHECKPOINT
+from crfqn.messages import named_places
 from crfqn.model.texts import tokenizer_of
 from crfqn.readers.datasets import dataset
 from crfqn.readers.format import by_blank_lines
@@ -204,12 +205,14 @@ def model_to_start_from(path: Path, prepared: Prepared) -> Any:
 
 
 def dev_items(recipe: Recipe, prepared: Prepared, dev: list[str] | None) -> tuple[Any, list[Any]] | None:
-    """Return features and labels of the files `dev`, else of the recipe's dev files, None without any."""
+    """Return features and labels of the files `dev`, else of the recipe's dev files, None without any; note their
+    places."""
     names = dev or recipe.data.names("dev")
     if not names:
         return None
     observed = observe(recipe, files_named(names, Path() if dev else recipe.source.parent), prepared.features)
     check_labelled(observed, ", ".join(names))
+    prepared.dev_places = observed.data.where
     y = observed.y or []
     _warn_of_one_item(recipe, names, y)
     return observed.X, labels_like(y, prepared.y_train)
@@ -297,7 +300,8 @@ def _fit_and_save(
     if not is_interrupted and prepared.y_test:
         from crfqn.metrics.evaluation import score
 
-        scores = score(model, prepared.X_test, prepared.y_test)
+        with named_places(prepared.test_places):
+            scores = score(model, prepared.X_test, prepared.y_test)
         with interrupts.during("saving"):  # again, as scores that cannot be computed must not lose the model
             model.training_ = model.training_ | {"test_scores": scores.headline()}
             save_model(model, output, dtype)
@@ -323,7 +327,7 @@ def quiet_training(interrupts: Interrupts) -> Iterator[None]:
 
 
 def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, fit_options: Mapping[str, Any]) -> None:
-    with quiet_training(interrupts):
+    with quiet_training(interrupts), named_places(prepared.train_places, prepared.dev_places):
         try:
             X, y = Handover(prepared.take_train()), None if prepared.is_sharded else prepared.y_train
             model.fit(X, y, prepared.sample_weight, **fit_options)

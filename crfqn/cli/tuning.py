@@ -22,7 +22,7 @@ from crfqn.cli.training import (
 )
 from crfqn.data.model_file import check_model_name, null_for_nan
 from crfqn.errors import InputError, RecipeError
-from crfqn.messages import MESSAGES
+from crfqn.messages import MESSAGES, Where, named_places, places_among
 from crfqn.recipes import Prepared, build_estimator, by_feature_in_columns
 from crfqn.recipes.sources import files_of
 from crfqn.result import Status
@@ -115,6 +115,7 @@ def _train_path(
         grid = Grid(**n_values, smallest=options.l1, patience=options.patience)
     model.set_params(callback=lambda record: interrupts.stops(record) or deadline.is_over())
     X, y, weights = prepared.take_train(), prepared.y_train, prepared.sample_weight
+    places: tuple[Where | None, ...] = (prepared.train_places,)
     how: dict[str, Any] = {}
     if options.cv is not None:
         how["cv"] = _splitter(options.cv, model, y)
@@ -128,7 +129,9 @@ def _train_path(
         held_out, others = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
         how["validation"] = _part(X, held_out), _part(y, held_out)
         X, y, weights = _part(X, others), _part(y, others), weights and _part(weights, others)
-    with quiet_training(interrupts), deadline, _progress(grid.n_values, is_quiet) as callback:
+        places = tuple(places_among(items, prepared.train_places) for items in (others, held_out))
+    named = named_places(*places)
+    with quiet_training(interrupts), named, deadline, _progress(grid.n_values, is_quiet) as callback:
         warnings.filterwarnings("ignore", "the best score is that of", UserWarning)
         warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)
         return crf_path(model, X, y, sample_weight=weights, grid=grid, callback=callback, **how)
@@ -189,7 +192,8 @@ def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None
     if best is not None and prepared.y_test:
         from crfqn.metrics.evaluation import score
 
-        scores = score(models.best_model, prepared.X_test, prepared.y_test)
+        with named_places(prepared.test_places):
+            scores = score(models.best_model, prepared.X_test, prepared.y_test)
         where = ", ".join(f"{name} = {getattr(models, name)[best]:.6g}" for name in names)
         lines.append(f"\nbest       {where}")
         lines.append(f"accuracy   {describe_accuracy(scores)} (test part)")
@@ -228,11 +232,16 @@ def cross_validate(
             X, y = prepared.take_train(), prepared.y_train
             for fold in make_folds(model, X, y, prepared.sample_weight, _splitter(n_folds, model, y)):
                 trained = clone(model)
-                with quiet_training(interrupts):
+                with (
+                    quiet_training(interrupts),
+                    named_places(places_among(fold.train, prepared.train_places)),
+                ):
                     trained.fit(fold.X_train, fold.y_train, fold.weights)
                 if interrupts.is_requested:
                     break
-                scores, seconds = score(trained, fold.X_test, fold.y_test), trained.result_.seconds
+                with named_places(places_among(fold.test, prepared.train_places)):
+                    scores = score(trained, fold.X_test, fold.y_test)
+                seconds = trained.result_.seconds
                 nested = scores.hierarchy if scores.n_positions is None else scores.chunks
                 rows.append(
                     {

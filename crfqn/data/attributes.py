@@ -7,7 +7,7 @@ from typing import Any
 
 from crfqn.data.items import check_is_list_of_items, wrap_hint
 from crfqn.errors import InputError
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, place_of, shorten
 
 SEPARATOR = ":"
 COLLECTIONS = (list, tuple, set, frozenset)
@@ -40,14 +40,16 @@ def attributes(X: Iterable[Any]) -> list[list[dict[str, float]]]:
         if hasattr(item, "items") and not isinstance(item, Mapping):  # pycrfsuite.ItemSequence
             item = item.items()
         if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
-            raise InputError(f"item {i}: expected a list of positions, got {describe(item)}{wrap_hint(item)}")
+            raise InputError(
+                f"{place_of(i)}: expected a list of positions, got {describe(item)}{wrap_hint(item)}"
+            )
         positions: list[dict[str, float]] = []
         for position in item:
             entries: dict[str, float] = {}
             try:
                 _add(entries, "", position)
             except InputError as error:
-                raise InputError(f"item {i}, position {len(positions)}: {error}") from None
+                raise InputError(f"{place_of(i, len(positions))}: {error}") from None
             positions.append(entries)
         items.append(positions)
     return items

@@ -16,7 +16,7 @@ from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows, can_be_read_again, growing_rows, known_rows
 from crfqn.data.vocabulary import Pairs, Vocabulary
 from crfqn.errors import InputError
-from crfqn.messages import describe
+from crfqn.messages import describe, place_of
 
 
 def encode_sequences(
@@ -155,15 +155,15 @@ def _stack_matrices(items: Sequence[Any], n_features: int | None) -> Sequences:
         if _is_empty(item):
             continue
         if not is_matrix(item):
-            raise InputError(f"item {i}: expected a matrix like the items before, got {describe(item)}")
+            raise InputError(f"{place_of(i)}: expected a matrix like the items before, got {describe(item)}")
         matrix = item if hasattr(item, "tocsr") else np.asarray(item)
         try:
             check_matrix(matrix)
         except InputError as error:
-            raise InputError(f"item {i}: {error}") from None
+            raise InputError(f"{place_of(i)}: {error}") from None
         n_features = matrix.shape[1] if n_features is None else n_features
         if matrix.shape[1] != n_features:
-            raise InputError(f"item {i}: expected {n_features} features, got {matrix.shape[1]}")
+            raise InputError(f"{place_of(i)}: expected {n_features} features, got {matrix.shape[1]}")
         filled.append(matrix)
         lengths[i] = matrix.shape[0]
     offsets = np.cumsum([0, *lengths])

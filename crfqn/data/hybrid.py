@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.items import Items, check_values, locate, positions_of
 from crfqn.errors import InputError
-from crfqn.messages import describe
+from crfqn.messages import describe, place_of
 
 
 class Features(Items):
@@ -64,13 +64,15 @@ class Features(Items):
         if self.has_positions and not (isinstance(dense, np.ndarray) and dense.ndim == 2):
             _check_count(len(dense), n_items)
             # An empty list stands for no rows.
-            filled = {i: _numbers(rows, f"item {i}: dense") for i, rows in enumerate(dense) if len(rows)}
+            filled = {i: _numbers(rows, f"{place_of(i)}: dense") for i, rows in enumerate(dense) if len(rows)}
             if not filled:
                 raise InputError("dense: expected at least one position, got none")
             n_columns = next(iter(filled.values())).shape[1]
             for i, rows in filled.items():
                 if rows.shape[1] != n_columns:
-                    raise InputError(f"item {i}: dense: expected {n_columns} columns, got {rows.shape[1]}")
+                    raise InputError(
+                        f"{place_of(i)}: dense: expected {n_columns} columns, got {rows.shape[1]}"
+                    )
             self.dense = np.concatenate([*filled.values()])
             self.offsets = np.cumsum([0, *map(len, dense)])
         else:
@@ -79,7 +81,7 @@ class Features(Items):
             _check_count(len(self.dense), sparse.offsets[-1] if self.has_positions else n_items)
         if self.has_positions:
             _check_lengths(self.lengths, sparse)
-        place = partial(locate, self.offsets) if self.has_positions else "item {}".format
+        place = partial(locate, self.offsets) if self.has_positions else place_of
         check_values(self.dense, place, kind="dense column")
 
     @classmethod
@@ -95,7 +97,7 @@ class Features(Items):
         pairs = list(X)
         for i, pair in enumerate(pairs):
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
-                raise InputError(f"item {i}: {expected}, got {describe(pair)}")
+                raise InputError(f"{place_of(i)}: {expected}, got {describe(pair)}")
         sparse = [pair[1] for pair in pairs]
         if pairs and np.ndim(pairs[0][0]) == 1 and hasattr(sparse[0], "tocsr"):
             import scipy.sparse
@@ -185,7 +187,7 @@ def _check_lengths(lengths: NDArray[np.int64], sparse: Any) -> None:
     if wrong.size:
         i = int(wrong[0])
         raise InputError(
-            f"item {i}: expected a dense row for each of {expected[i]} positions, got {lengths[i]}"
+            f"{place_of(i)}: expected a dense row for each of {expected[i]} positions, got {lengths[i]}"
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.errors import InputError
-from crfqn.messages import describe, hint, shorten
+from crfqn.messages import describe, hint, place_of, shorten
 
 LARGEST_ID = 2**31 - 2  # of a column, counted from 0: the number of columns fits 32 bits
 LARGEST_VALUE = 1e12  # of its size; sums of squares neither overflow nor lose all digits
@@ -139,7 +139,7 @@ def check_not_empty(offsets: NDArray[np.int64]) -> None:
     if empty.size:
         others = f" (and {empty.size - 1} more)" if empty.size > 1 else ""
         raise InputError(
-            f"expected at least one position in every item, but item {empty[0]}{others} is empty"
+            f"expected at least one position in every item, but {place_of(empty[0])}{others} is empty"
         )
 
 
@@ -156,7 +156,7 @@ def check_any_position(offsets: NDArray[np.int64]) -> None:
 def locate(offsets: NDArray[np.int64], position: int) -> str:
     """Return in words where the position (a row of the matrix) lies: `item 3, position 7` (both from 0)."""
     item = int(np.searchsorted(offsets, position, side="right")) - 1
-    return f"item {item}, position {position - int(offsets[item])}"
+    return place_of(item, position - int(offsets[item]))
 
 
 def positions_of(
@@ -241,7 +241,7 @@ def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] 
             f"sample_weight: expected {n_items} numbers, one an item, "
             f"got shape {weights.shape} and dtype {weights.dtype}"
         )
-    return _check_sizes(weights.astype(np.float64), "item {}".format)
+    return _check_sizes(weights.astype(np.float64), place_of)
 
 
 def _check_sizes(weights: NDArray[np.float64], place: Callable[[int], str]) -> NDArray[np.float64]:
@@ -279,7 +279,7 @@ def check_position_weights(
         item = np.asarray(sample_weight[i])
         if item.dtype.kind not in "biuf" or item.shape not in ((), (stop - start,)):
             raise InputError(
-                f"sample_weight: item {i}: expected a number or {stop - start} numbers, one a position, "
+                f"sample_weight: {place_of(i)}: expected a number or {stop - start} numbers, one a position, "
                 f"got shape {item.shape} and dtype {item.dtype}"
             )
         weights[start:stop] = item

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.items import MOST_SHOWN, locate
 from crfqn.errors import InputError
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, place_of, shorten
 from crfqn.numerals import BLANKS
 
 NO_LABEL = "expected a label, got an empty text, which readers give where a file has none"
@@ -139,11 +139,15 @@ def flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
             pieces = []
             for i, (piece, length) in enumerate(zip(labels, np.diff(offsets).tolist(), strict=True)):
                 if not _is_label_list(piece):
-                    raise InputError(f"item {i}: expected a list of {length} labels, got {describe(piece)}")
+                    raise InputError(
+                        f"{place_of(i)}: expected a list of {length} labels, got {describe(piece)}"
+                    )
                 piece = np.asarray(piece).tolist() if hasattr(piece, "__array__") else piece
                 if not isinstance(piece, (list, tuple)) or len(piece) != length:
                     n = len(piece) if isinstance(piece, (list, tuple)) else 0
-                    raise InputError(f"item {i}: expected {length} labels, one for each position, got {n}")
+                    raise InputError(
+                        f"{place_of(i)}: expected {length} labels, one for each position, got {n}"
+                    )
                 pieces.append(piece)
             return list(chain.from_iterable(pieces))
     if len(labels) != n_positions:
@@ -162,7 +166,7 @@ def _is_label_list(label: Any) -> bool:
 def _locate(offsets: NDArray[np.int64], n: int) -> str:
     """Return where position n lies, in words; where every item has one position only, its item is enough."""
     is_single = offsets[-1] == offsets.size - 1 and (np.diff(offsets) == 1).all()
-    return f"item {n}" if is_single else locate(offsets, n)
+    return place_of(n) if is_single else locate(offsets, n)
 
 
 LABEL_TYPES: dict[str, tuple[type, ...]] = {

@@ -19,6 +19,10 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.items import locate
 from crfqn.errors import InputError
 from crfqn.messages import describe, hint, shorten
 
@@ -79,6 +83,22 @@ class Scheme:
                 return Tag(role, kind)
         known = ", ".join(f"{letter}-<type>" for letter in self.letters.values())
         raise InputError(f"{self.name}: expected labels {OUTSIDE}, {known}, got {shorten(label)}")
+
+    def parse_all(
+        self, labels: Sequence[object], codes: NDArray[np.int32], offsets: NDArray[np.int64]
+    ) -> list[Tag]:
+        """Return role and type of each of K labels; InputError for one that the scheme does not have, with the first
+        place where it stands in items of the label numbers `codes`, int32 (N,), cut by `offsets` (I + 1,)."""
+        tags = []
+        for code, label in enumerate(labels):
+            try:
+                tags.append(self.parse(label))
+            except InputError as error:
+                positions = np.flatnonzero(codes == code)
+                if not positions.size:
+                    raise
+                raise InputError(f"{locate(offsets, int(positions[0]))}: {error}") from None
+        return tags
 
     def continues(self, before: Tag, here: Tag) -> bool:
         """Return whether a label belongs to the span of the label before it."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.items import Items, check_is_list_of_items, check_offsets, locate, positions_of, wrap_hint
 from crfqn.errors import InputError
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, place_of, shorten
 
 
 class TokenColumns(Items, Sequence[Any]):
@@ -100,7 +100,7 @@ class TokenColumns(Items, Sequence[Any]):
         for i, item in enumerate(listed):
             if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
                 raise InputError(
-                    f"item {i}: expected a list of positions, got {describe(item)}{wrap_hint(item)}"
+                    f"{place_of(i)}: expected a list of positions, got {describe(item)}{wrap_hint(item)}"
                 )
         offsets = np.cumsum([0, *map(len, listed)], dtype=np.int64)
         positions = [position for item in listed for position in item]

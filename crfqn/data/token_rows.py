@@ -22,7 +22,7 @@ from crfqn.data.items import LARGEST_VALUE, Items, wrap_hint, wrong_value
 from crfqn.data.matrices import BLOCK, is_matrix
 from crfqn.data.vocabulary import UNSEEN, Pairs, Vocabulary
 from crfqn.errors import InputError
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, place_of, shorten
 
 TOGETHER = 256  # items that are looked up at a time
 STRETCH = 1 << 16  # entries scored at a time: some MB
@@ -154,7 +154,7 @@ class _Buffers:
             for i, item in enumerate(together, first):
                 if not isinstance(item, (list, tuple, np.ndarray)) or is_matrix(item):
                     raise InputError(
-                        f"item {i}: expected a list of positions, got {describe(item)}{wrap_hint(item)}"
+                        f"{place_of(i)}: expected a list of positions, got {describe(item)}{wrap_hint(item)}"
                     )
                 for t, position in enumerate(item):
                     try:
@@ -163,7 +163,7 @@ class _Buffers:
                         reason = _what_is_wrong(position)
                         if reason is None:
                             raise
-                        raise InputError(f"item {i}, position {t}: {reason}") from None
+                        raise InputError(f"{place_of(i, t)}: {reason}") from None
                 self.offsets.append(len(self.row_ends) - 1)
         columns = np.frombuffer(self.columns, np.int32)
         values = np.empty(0)

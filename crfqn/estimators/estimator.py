@@ -35,7 +35,7 @@ from crfqn.estimators.training import (
     pass_on_interrupt,
     warn_of_end,
 )
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, named_places, shorten, validation_places
 from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.model.space import Space
 from crfqn.model.trained import Fitted, Trained
@@ -212,7 +212,8 @@ class LinearEstimator(Settings, CallbackSupportMixin, Estimator):
         if validation is None:
             return None
         space = encoded.space
-        items, labels, n_positions = self._encode_held_out(validation, space)
+        with named_places(validation_places()):
+            items, labels, n_positions = self._encode_held_out(validation, space)
         cost = n_positions / encoded.n_positions
         return held_out(lambda weights: self._holding(space.model(weights)), self, items, labels, cost)
 

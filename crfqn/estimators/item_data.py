@@ -25,6 +25,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.blocks import Blocks
 from crfqn.estimators.labels import LabelSets, are_sets, check_classification
 from crfqn.estimators.sources import Encoded, InMemory, OnDisk
+from crfqn.messages import place_of
 from crfqn.model.item_space import ItemSpace
 from crfqn.model.labels import LabelSpace
 from crfqn.model.tables import Table
@@ -226,7 +227,7 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     check_columns(X)
     checked = validate_data(estimator, X, *y, **options)
     rows = checked[0] if y else checked
-    check_values(rows, "item {}".format, getattr(estimator, "feature_names_in_", None))
+    check_values(rows, place_of, getattr(estimator, "feature_names_in_", None))
     return checked
 
 

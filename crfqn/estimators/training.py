@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn import metrics
 from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError, warn_caller
+from crfqn.messages import named_places, validation_places
 from crfqn.progress import ProgressDisplay, telling_of_compilation
 from crfqn.result import Progress, Result, Status
 from crfqn.solvers.protocols import Objective, Penalty
@@ -115,9 +116,12 @@ def held_out(
     """Return the items X with labels y as what a run is watched by, each look at a `cost` in passes over the training
     data; estimator_of : makes a fitted estimator of weights."""
     name, scorer = named_scorer(settings.scoring, settings._own_scores)
-    return ValidationSet(
-        lambda weights: float(scorer(estimator_of(weights), X, y)), cost, settings.patience, name, (X, y)
-    )
+
+    def score(weights: SparseWeights) -> float:
+        with named_places(validation_places()):
+            return float(scorer(estimator_of(weights), X, y))
+
+    return ValidationSet(score, cost, settings.patience, name, (X, y))
 
 
 def named_scorer(scoring: Any, own: OwnScores) -> tuple[str, Callable[..., float]]:
@@ -145,7 +149,7 @@ def named_scorer_of(name: Any) -> tuple[str, Callable[..., float]]:
             except ValueError:
                 pass
         raise InputError(
-            f"scoring: {error}, or a name of scikit-learn's, or a callable(estimator, X, y)"
+            f"scoring: {error}; names of scikit-learn's and a callable(estimator, X, y) are taken, too"
         ) from None
 
 

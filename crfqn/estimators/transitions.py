@@ -16,7 +16,7 @@ from crfqn.data.schemes import BORDER, find_scheme
 from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, warn_caller
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, named_places, place_of, places_among, shorten
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules
 
@@ -106,7 +106,7 @@ class Transitions:
         rules = TransitionRules.everything(len(labels))
         if self.scheme is not None:
             scheme = find_scheme(self.scheme)
-            tags = [scheme.parse(label) for label in labels]
+            tags = scheme.parse_all(labels, targets, offsets)
             pairs = [[scheme.allows(first, second) for second in tags] for first in tags]
             rules = TransitionRules(
                 np.array(pairs, bool).reshape(rules.transitions.shape),
@@ -240,6 +240,7 @@ def training_data(
     stays = sequences.lengths > 0
     if weights is not None:
         stays &= weights > 0
+    with_positions = np.flatnonzero(stays)
     if not stays.any():
         raise InputError("sample_weight: expected a positive weight of an item with positions, got none")
     if not stays.all():
@@ -250,8 +251,9 @@ def training_data(
         labels = encode_partial_labels(flat, sequences.offsets)
     if transitions.is_empty:
         return TrainingData(sequences, labels, weights, position_weights, None)
-    rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
-    broken = find_broken(rules, labels, sequences.offsets) if is_trained else None
+    with named_places(places_among(with_positions)):
+        rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
+        broken = find_broken(rules, labels, sequences.offsets) if is_trained else None
     if broken is not None:
         stays = items_that_stay(broken, len(sequences), on_violation)
         position_weights = (
@@ -297,7 +299,7 @@ def find_broken(
     impossible = Chain(offsets, len(labels.classes), rules=rules).impossible(labels.allowed)
     if not impossible.size:
         return None
-    return BrokenRules(impossible, f"item {impossible[0]}: no labelling of its labels keeps the rules")
+    return BrokenRules(impossible, f"{place_of(impossible[0])}: no labelling of its labels keeps the rules")
 
 
 def take_items(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from crfqn.data.labels import check_labels
 from crfqn.data.schemes import BEGIN, BORDER, END, INSIDE, OUTSIDE, SINGLE, Scheme, Tag
 from crfqn.errors import InputError
-from crfqn.messages import describe
+from crfqn.messages import describe, named_places, places_among
 from crfqn.structures.span_rules import SpanRules, Spans
 
 ROLES = OUTSIDE, BEGIN, INSIDE, END, SINGLE
@@ -29,11 +29,12 @@ SOME = "x"  # a type of spans, where only the roles of labels matter
 
 class LabelCodes(NamedTuple):
     """True and predicted labels as indices into `labels`, the distinct labels in the order of their first occurrence;
-    `starts`, int64 (I,), are the first positions of the items that have any."""
+    `starts`, int64 (I,), are the first positions of the items that have any, and `items` the numbers of these."""
 
     true: NDArray[np.int32]
     predicted: NDArray[np.int32]
     starts: NDArray[np.int64]
+    items: NDArray[np.int64]
     labels: list[Any]
 
 
@@ -57,7 +58,8 @@ def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
         raise InputError("y_true: expected at least one label to score, got none")
     true_codes, codes = (_codes(items, numbers, int(ends[-1])) for items in (true, predicted))
     check_label_pair(true, predicted, numbers)
-    return LabelCodes(true_codes, codes, (ends - lengths)[lengths > 0], list(numbers))
+    items = np.flatnonzero(lengths)
+    return LabelCodes(true_codes, codes, (ends - lengths)[items], items, list(numbers))
 
 
 def check_label_pair(true: list[Any], predicted: list[Any], distinct: Iterable[Any]) -> None:
@@ -121,8 +123,10 @@ def span_rules(scheme: Scheme, labels: list[Any]) -> tuple[SpanRules, list[str]]
 def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[Spans, Spans, list[str]]:
     """Return the true spans, the predicted ones, and the names of their types; with `strict` only the spans whose first
     label may open a span and whose last label may close one. InputError as `span_rules`."""
-    rules, types = span_rules(scheme, codes.labels)
     offsets = np.append(codes.starts, codes.true.size)
+    with named_places(places_among(codes.items)):  # of a label that the scheme does not have
+        scheme.parse_all(codes.labels, codes.true, offsets)
+    rules, types = span_rules(scheme, codes.labels)
     columns = codes.true, codes.predicted
     true, predicted = (rules.find(labels, offsets) for labels in columns)
     if not strict:

@@ -17,7 +17,7 @@ from sklearn.metrics import make_scorer
 
 from crfqn.data.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
-from crfqn.messages import describe
+from crfqn.messages import describe, hint
 from crfqn.metrics import hierarchy
 from crfqn.metrics.label_arrays import encode_pair
 from crfqn.metrics.spans import (
@@ -92,7 +92,8 @@ def find_scorer(name: str) -> Callable[..., float]:
         return make_span_scorer(scheme, measure=measure, average=average)
     if name in SCORES or kind == "level_accuracy":
         return hierarchical_scorer(name)
-    raise InputError(f"expected one of {', '.join(scorer_names())}, got {describe(name)}")
+    near = hint(kind, (each.partition(":")[0] for each in scorer_names()))
+    raise InputError(f"expected one of {', '.join(scorer_names())}, got {describe(name)}{near}")
 
 
 def scorer_names() -> list[str]:

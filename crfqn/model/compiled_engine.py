@@ -32,6 +32,7 @@ from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.data.vocabulary import NO_COLUMNS
 from crfqn.errors import InputError
 from crfqn.kernels.sparse import score_entries
+from crfqn.messages import place_of
 from crfqn.model.label_constraints import UNCONSTRAINED, LabelConstraints
 from crfqn.model.opened_items import OpenedItems
 from crfqn.model.unknown_features import warn_of_unknown_names
@@ -317,7 +318,7 @@ class CompiledEngine:
             impossible = chain.impossible(allowed, pool)
         if impossible.size:
             more = "" if known is None else " and what is known"
-            raise InputError(f"item {impossible[0]}: no labelling keeps the rules{more}")
+            raise InputError(f"{place_of(impossible[0])}: no labelling keeps the rules{more}")
         scores = scores if allowed is None else np.where(allowed, scores, -np.inf)
         return CompiledItems(chain.offsets, single_runs, chain, scores, edges, self.n_threads)
 

@@ -23,7 +23,7 @@ from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.data.token_rows import Rows
 from crfqn.errors import InputError, ModelFileError
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, place_of, shorten
 from crfqn.model.content import (
     FEATURE,
     NODE,
@@ -363,7 +363,7 @@ class ItemModel(Model):
             )
         if matrix.dtype.kind not in "biuf":
             raise InputError(f"expected numbers, got an array of {matrix.dtype}")
-        check_values(matrix, "item {}".format, self.names)
+        check_values(matrix, place_of, self.names)
         rows = Rows.of(matrix)
         if is_sparse:
             self._warn_of_unknown(rows, warns)
@@ -379,14 +379,16 @@ class ItemModel(Model):
         row_ends, columns, values = [0], [], []
         for i, item in enumerate(X):
             if not isinstance(item, Mapping):
-                raise InputError(f"item {i}: expected a dict like others, got {describe(item)}")
+                raise InputError(f"{place_of(i)}: expected a dict like others, got {describe(item)}")
             for name, value in item.items():
                 columns.append(self._column(i, name))
                 feature = f"feature {shorten(name)}"
                 if not isinstance(value, (Real, np.bool_)):
-                    raise InputError(f"item {i}: {feature}: expected a finite number, got {describe(value)}")
+                    raise InputError(
+                        f"{place_of(i)}: {feature}: expected a finite number, got {describe(value)}"
+                    )
                 if not -LARGEST_VALUE <= value <= LARGEST_VALUE:  # type: ignore[operator]
-                    raise InputError(f"item {i}: {wrong_value(feature, value)}")
+                    raise InputError(f"{place_of(i)}: {wrong_value(feature, value)}")
                 values.append(float(value))
             row_ends.append(len(columns))
         return Rows(np.array(row_ends), np.array(columns, np.int64), np.array(values, np.float64))
@@ -403,7 +405,7 @@ class ItemModel(Model):
         if isinstance(name, (int, np.integer)) and 0 <= name < self.n_features_in_:
             return int(name)
         expected = "a name" if self.names is not None else f"a column from 0 to {self.n_features_in_ - 1}"
-        raise InputError(f"item {i}: expected {expected} as feature, got {describe(name)}")
+        raise InputError(f"{place_of(i)}: expected {expected} as feature, got {describe(name)}")
 
 
 def _answers(p: Vector, parents: NDArray[np.int32], threshold: float) -> tuple[NDArray[np.int64], Vector]:

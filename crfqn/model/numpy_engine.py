@@ -20,6 +20,7 @@ from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.data.labels import encode_constraints
 from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.errors import InputError
+from crfqn.messages import place_of
 from crfqn.model.label_constraints import UNCONSTRAINED, LabelConstraints
 from crfqn.model.labels import sum_up
 from crfqn.model.opened_items import OpenedItems
@@ -109,7 +110,7 @@ class NumpyItems(OpenedItems):
         """Raise InputError for an item without any labelling: its best one's score and log Z are -inf."""
         if -np.inf in scores:
             known = " and what is known" if self.has_known else ""
-            raise InputError(f"item {scores.index(-np.inf)}: no labelling keeps the rules{known}")
+            raise InputError(f"{place_of(scores.index(-np.inf))}: no labelling keeps the rules{known}")
 
 
 class NumpyEngine:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.messages import shorten
+from crfqn.messages import place_of, shorten
 from crfqn.structures.item_chain import BestPath
 from crfqn.structures.single_runs import best_of_single_runs, repeats
 from crfqn.structures.span_rules import SpanRules
@@ -59,7 +59,9 @@ class OpenedItems(ABC):
             paths = self.best_of_single_runs(self.item(item), item, groups, 1)
             if not paths:
                 once = shorten([*self.single_runs.names]) if self.single_runs else ""
-                raise InputError(f"item {item}: no labelling keeps the rules, once={once} and what is known")
+                raise InputError(
+                    f"{place_of(item)}: no labelling keeps the rules, once={once} and what is known"
+                )
             states[self.offsets[item] : self.offsets[item + 1]], scores[item] = paths[0]
         return states, scores
 
@@ -86,4 +88,4 @@ class OpenedItems(ABC):
         try:
             return best_of_single_runs(*tables, self.single_runs.rules, groups, n)
         except InputError as error:
-            raise InputError(f"item {item}: {error}") from None
+            raise InputError(f"{place_of(item)}: {error}") from None

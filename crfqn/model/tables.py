@@ -21,7 +21,7 @@ from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import Rows
 from crfqn.errors import ColumnWarning, InputError, warn_caller
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe, place_of, shorten
 from crfqn.numerals import BLANKS, CHARACTERS
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")  # in small letters, of a column of numbers
@@ -42,7 +42,7 @@ class CellError(InputError):
     """What is wrong with a cell of a row, `item`."""
 
     def __init__(self, item: int, reason: str) -> None:
-        super().__init__(f"item {item}: {reason}")
+        super().__init__(f"{place_of(item)}: {reason}")
         self.item, self.reason = item, reason
 
 
@@ -229,24 +229,26 @@ class Table:
         if any(isinstance(item, Mapping) for item in X):
             for i, item in enumerate(X):
                 if not isinstance(item, Mapping):
-                    raise InputError(f"item {i}: expected a dict of a table's cells, got {describe(item)}")
+                    raise InputError(
+                        f"{place_of(i)}: expected a dict of a table's cells, got {describe(item)}"
+                    )
                 absent = [name for name in names if name not in item]
                 if absent:  # a name that is written otherwise would count as an empty cell
                     got = ", ".join(map(str, item))
                     raise InputError(
-                        f"item {i}: expected a cell, None if it is empty, of column {absent[0]!r}; got {got:.300}"
+                        f"{place_of(i)}: expected a cell, None if it is empty, of column {absent[0]!r}; got {got:.300}"
                     )
             return self.rows({name: [_known(item[name]) for item in X] for name in names}, len(X))
         titles = f"{', '.join(names):.300}"
         for i, item in enumerate(X):
             if not self.takes_numbers:
                 raise InputError(
-                    f"item {i}: expected a dict of a table's cells by column ({titles}), got {describe(item)}"
+                    f"{place_of(i)}: expected a dict of a table's cells by column ({titles}), got {describe(item)}"
                 )
             if not isinstance(item, (list, tuple, np.ndarray)) or len(item) != len(names):
                 raise InputError(
-                    f"item {i}: expected a number for each of the {len(names)} columns ({titles}) in this order, or a "
-                    f"dict of them, got {describe(item)}"
+                    f"{place_of(i)}: expected a number for each of the {len(names)} columns ({titles}) in this order, "
+                    f"or a dict of them, got {describe(item)}"
                 )
         is_matrix = isinstance(X, np.ndarray) and X.ndim == 2
         columns = np.transpose(X) if is_matrix else [[item[c] for item in X] for c in range(len(names))]

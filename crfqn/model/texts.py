@@ -20,7 +20,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import Rows
 from crfqn.data.tokenizers import BLANKS, LETTERS, UNICODE, Tokenizer, find_words
 from crfqn.errors import InputError, TokenWarning, warn_caller
-from crfqn.messages import describe
+from crfqn.messages import describe, place_of
 
 LARGEST_IDF = 1e12
 
@@ -163,7 +163,7 @@ class Words:
         ends, places, counts = [0], [], []
         for i, text in enumerate(texts):
             if not isinstance(text, str):
-                raise InputError(f"item {i}: expected a text, got {describe(text)}")
+                raise InputError(f"{place_of(i)}: expected a text, got {describe(text)}")
             words = find_words(text, self.rules)
             counted_places = sorted(
                 Counter(self._place_of[word] for word in words if word in self._place_of).items()

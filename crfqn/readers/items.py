@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from crfqn.data.labels import target_reader
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
+from crfqn.messages import numbered
 from crfqn.taxonomy.tree import LabelTree
 
 if TYPE_CHECKING:
@@ -81,11 +82,9 @@ class Labeled:
         """Return the number of distinct label sequences (words)."""
         return len({tuple(item) for item in self.labels})
 
-    def where(self, item: int, position: int) -> str:
-        """Return the place of a position in words: file and line, where it comes from a file."""
-        if self.places is None:
-            return f"item {item}, position {position}"
-        return self.places.where(item, position)
+    def where(self, item: int, position: int | None = None) -> str:
+        """Return the place of an item or a position in words: file and line, where it comes from a file."""
+        return (numbered if self.places is None else self.places.where)(item, position)
 
     def known_labels(self) -> list[list[str]] | None:
         """Return the labels, None without any; DataError, naming the first position without, where others have one."""
@@ -200,13 +199,23 @@ class Places:
             return int(self.item_lines[item])
         return int(self.lines[item if self.offsets is None else self.offsets[item] + position])
 
-    def where(self, item: int, position: int = 0) -> str:
-        """Return the place in words, "train.txt, line 17"."""
+    def where(self, item: int, position: int | None = None) -> str:
+        """Return the place in words, "train.txt, line 17"; with the number (from 0) of an item, or position in it, that
+        shares its line with others: "train.txt, line 17, position 3"."""
         for n_items, places in self.parts:
             if item < n_items:
                 return places.where(item, position)
             item -= n_items
-        return f"{self.file}, line {self.line(item, position)}"
+        line = self.line(item, position or 0)
+        place = f"{self.file}, line {line}"
+        of_items = self.lines if self.offsets is None else self.item_lines
+        if of_items is not None and np.count_nonzero(of_items == line) > 1:  # of an array of JSON
+            place += f", item {item}"
+        if position is None or self.offsets is None:
+            return place
+        lines = self.lines[self.offsets[item] : self.offsets[item + 1]]
+        shares_line = self.item_lines is not None or np.unique(lines).size < lines.size
+        return f"{place}, position {position}" if shares_line else place
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,9 +256,10 @@ class Documents:
         """Return the labels to train on: whole numbers where they mean numbers, else texts."""
         return [*map(target_reader(self.labels) if self.has_numbers else str, self.labels)]
 
-    def where(self, item: int) -> str:
-        """Return the place of a document in words: file and line, where it comes from a file."""
-        return f"item {item}" if self.places is None else self.places.where(item)
+    def where(self, item: int, position: int | None = None) -> str:
+        """Return the place of a document in words: file and line, where it comes from a file; documents have no
+        positions."""
+        return (numbered if self.places is None else self.places.where)(item)
 
     def distinct_labels(self) -> list[str]:
         """Return the labels that occur, sorted."""

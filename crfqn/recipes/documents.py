@@ -61,6 +61,8 @@ def prepare_documents(recipe: Recipe) -> Prepared:
         taxonomy=tree,
         is_inferred=is_inferred,
         features=features,
+        train_places=sources.places_of(recipe, documents, train_items),
+        test_places=sources.places_of(recipe, documents, test_items),
     )
 
 

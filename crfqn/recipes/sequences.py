@@ -59,7 +59,17 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
         names = X_train.feature_names
         X_test = X_test.with_names(names)
     weights = labeled.weights and [labeled.weights[item] for item in train]
-    return Prepared(X_train, y_train, X_test, y_test, names, fingerprint, sample_weight=weights)
+    return Prepared(
+        X_train,
+        y_train,
+        X_test,
+        y_test,
+        names,
+        fingerprint,
+        sample_weight=weights,
+        train_places=sources.places_of(recipe, labeled, train),
+        test_places=sources.places_of(recipe, labeled, test),
+    )
 
 
 def templates_of(recipe: Recipe) -> Templates:

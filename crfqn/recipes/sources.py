@@ -32,7 +32,7 @@ from crfqn.errors import (
     RepeatedFileWarning,
     warn_caller,
 )
-from crfqn.messages import shorten
+from crfqn.messages import Where, numbered, places_among, shorten
 from crfqn.readers import conll
 from crfqn.readers.datasets import Dataset, dataset
 from crfqn.readers.items import Documents, Labeled, append_test, concatenate
@@ -98,6 +98,7 @@ class Prepared:
     feature_names : None where X names its features itself
     fingerprint : SHA-256 over all labels and observations (hex), the same for every format of the file
     taxonomy, features : of documents; sample_weight : of the training items, where their file gives any
+    train_places, test_places, dev_places : where the items of each part come from, for `named_places`
     is_sharded : whether X_train are `crfqn.Shards`, which bring their labels; nothing else is known of them
     is_inferred : whether the taxonomy is that of the training labels; those of the test part need not be nodes of it
     """
@@ -113,6 +114,9 @@ class Prepared:
     is_inferred: bool = False
     sample_weight: list[float] | None = None
     is_sharded: bool = False
+    train_places: Where | None = None
+    test_places: Where | None = None
+    dev_places: Where | None = None
 
     @property
     def given_taxonomy(self) -> LabelTree | None:
@@ -194,6 +198,15 @@ def split(recipe: Recipe, data: Labeled | Documents) -> tuple[np.ndarray, np.nda
                 f"data has {n_items} items and some must be left for the test"
             )
     return order[:n_train], order[n_train:]
+
+
+def places_of(recipe: Recipe, data: Labeled | Documents, items: np.ndarray) -> Where:
+    """Return the places of some items of a recipe's data: file and line, or the dataset and the number there. They
+    hold no items."""
+    if data.places is not None:
+        return places_among(items, data.places.where)
+    start = f"{recipe.data.dataset}, " if recipe.data.dataset else ""
+    return places_among(items, lambda item, position: start + numbered(item, position))
 
 
 def format_of_name(path: str | Path = "") -> str | None:

@@ -33,6 +33,7 @@ from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.estimator import LinearEstimator
 from crfqn.estimators.labels import are_sets
 from crfqn.estimators.problem import Problem
+from crfqn.messages import Where, named_places, places_among, validation_places
 from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Around, Grid, RegularizationPath
 from crfqn.result import OPTIMAL, Result, Status
@@ -274,7 +275,7 @@ def crf_path(
     scorer = check_scoring(estimator, scoring) if is_scored else None
     if isinstance(estimator, ChainCRF) and not callable(scoring):
         X, _ = encode_sequences(X)  # once for all folds
-    score, rows = score_on(scorer, validation), []
+    score, rows = score_on(scorer, validation, validation_places()), []
     steps: list[PathStep] = []
     prepared_path = prepare_path(estimator, X, y, sample_weight, grid.parameter(estimator))
     with prepared_path as prepared, ExitStack() as folds:
@@ -331,19 +332,30 @@ def crf_path(
     return path
 
 
-def score_on(scorer: Any, items: tuple[Any, Any] | None) -> Score | None:
-    """Return the scorer as a function of the model alone, on items (X, y); None without them."""
-    return None if items is None else lambda model: float(scorer(model, *items))
+def score_on(scorer: Any, items: tuple[Any, Any] | None, where: Where) -> Score | None:
+    """Return the scorer as a function of the model alone, on items (X, y); None without them. `where` names their
+    places in messages."""
+    if items is None:
+        return None
+
+    def score(model: Any) -> float:
+        with named_places(where):
+            return float(scorer(model, *items))
+
+    return score
 
 
 def fold_scores_of(
     estimator: LinearEstimator, fold: Fold, values: Any, grid: Grid | Around, scorer: Any
 ) -> Generator[float]:
     """Yield the score of a fold under each value; it ends with a training that is cut off, but for the first."""
-    score, n_scores = score_on(scorer, (fold.X_test, fold.y_test)), 0
-    with prepare_path(
-        estimator, fold.X_train, fold.y_train, fold.weights, grid.parameter(estimator)
-    ) as prepared:
+    score, n_scores = score_on(scorer, (fold.X_test, fold.y_test), places_among(fold.test)), 0
+    with ExitStack() as stack:
+        with named_places(places_among(fold.train)):
+            path = prepare_path(
+                estimator, fold.X_train, fold.y_train, fold.weights, grid.parameter(estimator)
+            )
+            prepared = stack.enter_context(path)
         for step in solve(prepared, values, grid, score):
             if step.is_cut_off and n_scores > 0:
                 return
@@ -404,13 +416,15 @@ def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
 
 
 class Fold(NamedTuple):
-    """Items to train on, with their weights, and items to test on."""
+    """Items to train on, with their weights, and items to test on; `train` and `test` are their numbers."""
 
     X_train: Any
     y_train: Any
     weights: NDArray | None
     X_test: Any
     y_test: Any
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
 
 
 def has_one_label_each(estimator: Any, y: Any) -> bool:
@@ -432,7 +446,7 @@ def make_folds(
         raise InputError(f"cv: {error}") from error
     for train, test in parts:
         weights = None if sample_weight is None else take(sample_weight, train)
-        yield Fold(take(X, train), take(y, train), weights, take(X, test), take(y, test))
+        yield Fold(take(X, train), take(y, train), weights, take(X, test), take(y, test), train, test)
 
 
 def labels_by_item(estimator: Any, X: Any, y: Any) -> Any:

@@ -82,7 +82,7 @@ def test_raw_text_has_tokens_with_their_places():
     assert data.inputs.texts["form"] == words
     lines = [text.split("\r\n")[0], " x_1 e.g."]
     assert [line[a:b] for line, spans in zip(lines, data.spans, strict=True) for a, b in spans] == words
-    assert data.places.where(1, 0) == "the stream, line 3"
+    assert data.places.where(1, 0) == "the stream, line 3, position 0"
     out = io.StringIO()
     write(data, out, "jsonl")
     assert '"start": [1, 5], "end": [4, 9]}\n' in out.getvalue()
