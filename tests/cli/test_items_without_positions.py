@@ -68,7 +68,7 @@ def test_the_item_that_lacks_a_label_is_named(folder, monkeypatch):
         "evaluate",
         "m.crfqn",
         "gap.jsonl",
-        error="gap.jsonl, line 3: 1 of 2 positions have no label",
+        error="gap.jsonl, line 3, position 1: 1 of 2 positions have no label",
     )
 
 
