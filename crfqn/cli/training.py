@@ -71,6 +71,9 @@ def train(
             "--dense: expected --data FILE alone, without --test and --dev; then `crfqn evaluate`"
         )
     recipe = chosen_recipe(name_or_path, data)
+    of_dev = [f"--{name}" for name in ("metric", "patience") if dev[name] is not None]
+    if of_dev and not (dev["dev"] or recipe.data.names("dev")):
+        raise InputError(f"{of_dev[0]}: expected with --dev FILE, whose items it is about")
     output = noted_files(recipe, output, settings["checkpoint"])
     with Interrupts() as interrupts, cluster_of(cluster) as client:
         of_cluster = {"client": client, "wait": cluster.wait}

@@ -26,7 +26,8 @@ from crfqn.messages import describe
 FORMAT_VERSION = 1
 HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
-OF_OTHERS = (".crfsuite", ".json", ".onnx", ".wapiti", ".crfpp")  # extensions that tell of other formats
+OF_OTHERS = (".crfsuite", ".json", ".onnx", ".wapiti", ".crfpp")  # extensions of formats that `convert` knows
+NEVER_WRITTEN = (".pkl", ".pickle", ".joblib", ".pmml")  # of other model files
 # those that both safetensors and numpy know
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = frozenset(("bool", "float16", "float32", "float64", *INTEGERS))
@@ -106,6 +107,11 @@ def check_model_name(path: StrPath) -> None:
     """Raise InputError for the name of a model file that tells of another format, whose tools would refuse it."""
     name = os.path.basename(path)
     stem, suffix = os.path.splitext(name)
+    if suffix.lower() in NEVER_WRITTEN:
+        raise InputError(
+            f"{os.fspath(path)}: expected a name for crfqn's own model file, such as {stem}.crfqn, got the extension "
+            "of a format that crfqn does not write"
+        )
     if suffix.lower() in OF_OTHERS:
         raise InputError(
             f"{os.fspath(path)}: expected a name for crfqn's own model file, such as {stem}.crfqn, got the extension "

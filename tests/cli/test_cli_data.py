@@ -175,3 +175,12 @@ def test_a_skeleton_is_written(folder, monkeypatch):
         "tree",
         error="expected one of chain, taxonomy, flat, ranking, got 'tree'",
     )
+
+
+@pytest.mark.parametrize("option", [("--metric", "f1"), ("--patience", 3)])
+def test_options_of_held_out_items_need_some(tmp_path, monkeypatch, option):
+    (tmp_path / "train.conll").write_text("a\tA\nb\tB\n\nb\tB\n\n")
+    done = run_here(monkeypatch, tmp_path, "train", "--data", "train.conll", "-o", "m.crfqn", *option)
+    assert done.returncode == 2
+    assert f"{option[0]}: expected with --dev FILE" in done.stderr
+    assert not (tmp_path / "m.crfqn").exists()

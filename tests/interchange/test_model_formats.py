@@ -20,7 +20,7 @@ from crfqn import (
     TaxonomyCRF,
     interchange,
 )
-from crfqn.data.model_file import OF_OTHERS
+from crfqn.data.model_file import NEVER_WRITTEN, OF_OTHERS
 from crfqn.errors import InputError, ModelFileError
 from crfqn.interchange.formats import FORMATS, OWN
 
@@ -246,6 +246,15 @@ def test_own_files_have_no_extension_of_another_format(tmp_path, name, suffix):
             ):
                 one.save(path)
     assert {path.name for path in tmp_path.iterdir()} == {"m.crfqn", "folder.crfqn"}
+
+
+@pytest.mark.parametrize("suffix", NEVER_WRITTEN)
+def test_own_files_are_not_named_as_pickles(chain, tmp_path, suffix):
+    with pytest.raises(
+        InputError, match=r"such as m\.crfqn, got the extension of a format that crfqn does not write"
+    ):
+        chain.save(tmp_path / f"m{suffix}")
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_the_extensions_of_other_formats_are_those_of_the_table():
