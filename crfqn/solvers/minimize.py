@@ -35,7 +35,7 @@ from crfqn.solvers.protocols import (
     Vector,
     check_requirements,
 )
-from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance
+from crfqn.solvers.stopping import GROSS, DistanceEstimate, Estimated, as_tolerance
 from crfqn.solvers.validation import HeldOutLooks, ValidationSet
 from crfqn.time_limit import TimeIsUp, TimeLimit
 
@@ -343,11 +343,17 @@ class RunState:
     @property
     def is_confirmed(self) -> bool:
         """Whether more has been won from zero than the certificate leaves open. If not, the steps may have gone
-        nowhere, from zero or from a start that is as far from the optimum; without a certificate nothing tells."""
-        value = self.best.value
-        left = self.likely_gap * abs(value)
+        nowhere, from zero or from a start that is as far from the optimum; without a bound nothing tells. Where the
+        bound is assumed, or the penalty has kinks at its minima, which no second look sees past, the bound has to be
+        within `GROSS` tolerances."""
+        value, gap = self.best.value, self.likely_gap
+        left = gap * abs(value)
         if np.isnan(left):
             return False
+        coords, weights = self.best.weights.coords, self.best.weights.weights
+        is_proved = np.isfinite(self.proofs.dual_value)
+        if not is_proved or self.penalty.at(coords).hessian_times(weights, weights) is None:
+            return bool(gap <= GROSS * self.tol)
         if left == 0 or (self.is_cold and left <= self.trace.rows[0].value - value):
             return True
         return left <= self._without_weights() - value  # samples may have won most of it
