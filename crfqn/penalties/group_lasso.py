@@ -99,6 +99,11 @@ class GroupLasso(Penalty):
     is_row_separable = True  # type: ignore[assignment]
 
     @property
+    def has_hidden_kinks(self) -> bool:  # type: ignore[override]
+        """The largest sizes of a row tie at a minimum."""
+        return self.norm == "linf"
+
+    @property
     def is_quadratic(self) -> bool:
         return self.least_threshold == 0
 

@@ -344,15 +344,13 @@ class RunState:
     def is_confirmed(self) -> bool:
         """Whether more has been won from zero than the certificate leaves open. If not, the steps may have gone
         nowhere, from zero or from a start that is as far from the optimum; without a bound nothing tells. Where the
-        bound is assumed, or the penalty has kinks at its minima, which no second look sees past, the bound has to be
+        bound is assumed, or the penalty has kinks that no second look sees past, the bound has to be
         within `GROSS` tolerances."""
         value, gap = self.best.value, self.likely_gap
         left = gap * abs(value)
         if np.isnan(left):
             return False
-        coords, weights = self.best.weights.coords, self.best.weights.weights
-        is_proved = np.isfinite(self.proofs.dual_value)
-        if not is_proved or self.penalty.at(coords).hessian_times(weights, weights) is None:
+        if self.penalty.has_hidden_kinks or not np.isfinite(self.proofs.dual_value):
             return bool(gap <= GROSS * self.tol)
         if left == 0 or (self.is_cold and left <= self.trace.rows[0].value - value):
             return True
@@ -411,7 +409,10 @@ class RunState:
             state = State(unseen, self.best.value, np.nan, self.newest.coords.size)
             self.trace.rows.append(self._progress(state, np.nan, self.newest))
         last, best, gap = self.trace.rows[-1], self.best, self.gap
-        estimate = self.distance.value if status.is_success or self.is_confirmed else np.nan
+        is_claimed = (
+            status.is_success and status is not Status.AT_FLOOR
+        )  # a floor says nothing of the distance
+        estimate = self.distance.value if is_claimed or self.is_confirmed else np.nan
         bounds = [each for each in (estimate, self.likely_gap) if np.isfinite(each)]
         return Result(
             coords=best.weights.coords,

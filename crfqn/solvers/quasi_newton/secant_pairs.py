@@ -9,8 +9,8 @@ H v is a linear combination of v and the pairs, and the recursion needs only the
 (Chen, Wang and Zhou 2014). The matrix products read the vectors three times a step. The recursion itself reads them
 eight times, and v, which it changes, 4 m times: .06 s instead of .13 s with 2.6 million weights.
 
-Of more than `MANY` coordinates half as many pairs are kept, in single precision: a quarter of the memory, and as many
-passes within a tenth (`docs/large-data.md`). Sums over them are in double precision.
+Of more than `MANY` coordinates half as many pairs are kept, in single precision: a quarter of the memory, and up
+to 22 % more passes (`docs/large-data.md`). Sums over them are in double precision.
 """
 
 from __future__ import annotations
