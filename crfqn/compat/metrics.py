@@ -27,6 +27,8 @@ def _score(name: str, y_true: Iterable[Any], y_pred: Iterable[Any], **kwargs: An
         if len(left) != len(right):
             raise InputError(f"item {i}: expected {len(left)} labels, got {len(right)}")
     labels = flatten(true), flatten(predicted)
+    if None in labels[1]:
+        raise InputError("y_pred: expected a label at each position, got None")
     check_label_pair(true, predicted, [*labels[0], *labels[1]])
     return getattr(sklearn.metrics, name)(*labels, **kwargs)
 

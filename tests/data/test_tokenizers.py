@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import os
 import time
 import warnings
@@ -246,7 +247,7 @@ def test_it_is_kept_in_the_file_and_used_everywhere(model, tmp_path, monkeypatch
     tagger = Tagger(path)
     assert tagger.tag(TEXT) == tagger.tag(TOKENS)
     service = LabelService(path)
-    answer = service._label([TEXT], [None], LabelRequest(item=TEXT), time.monotonic() + 60)[0]
+    answer = service.answer(LabelRequest(item=TEXT), math.inf).content
     assert answer["tokens"] == TOKENS
     assert service.describe()["tokenizer"] == PENN
     (tmp_path / "new.txt").write_text(TEXT + "\n")

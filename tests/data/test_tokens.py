@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import crfqn
 from crfqn import Tagger, tokenize
-from crfqn.data.model_file import read_model, write_model
 from crfqn.data.tokenizers import find_words
-from crfqn.errors import InputError, UnknownFeaturesWarning
+from crfqn.errors import InputError
 
 OF_LETTERS = re.compile(
     r"(?<!\w)(?:[^\W\d_]\.){2,}(?!\w)|\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]"
@@ -122,16 +121,6 @@ class TestWordsOfTexts:
         assert find_words("हिन्दी", "letters") == []
 
 
-def without_rules(path):
-    """The model file as it was before there were Unicode's rules: nothing in it says how texts are cut."""
-    file = read_model(path)
-    training = file.metadata["training"]
-    training.pop("tokens", None)
-    file.metadata.get("featurizer", {}).pop("rules", None)
-    file.metadata.get("templates", {}).pop("tokens", None)
-    write_model(path, file.kind, file.arrays, file.strings, file.metadata)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with models of Hindi: of words, of windows, of texts."""
@@ -170,21 +159,13 @@ class TestModels:
     def test_raw_text(self, folder, monkeypatch, name):
         run = run_here(monkeypatch, folder, "predict", name, "line.txt")
         assert run.stdout == "V\nN\n\n"
-        old = folder / f"old-{name}"
-        old.write_bytes((folder / name).read_bytes())
-        without_rules(old)
-        run = run_here(monkeypatch, folder, "predict", old.name, "line.txt", "--to", "jsonl")
-        assert json.loads(run.stdout)["tokens"] == tokenize("नमस्ते हिन्दी", "letters")
+        run = run_here(monkeypatch, folder, "predict", name, "line.txt", "--to", "jsonl")
+        assert json.loads(run.stdout)["tokens"] == tokenize("नमस्ते हिन्दी")
 
     def test_taggers(self, folder, tmp_path):
-        assert Tagger(folder / "words.crfqn").tag("नमस्ते हिन्दी") == ["V", "N"]
-        old = tmp_path / "old.crfqn"
-        old.write_bytes((folder / "words.crfqn").read_bytes())
-        without_rules(old)
-        crfqn.load(old).save(tmp_path / "again.crfqn")
-        for path in (old, tmp_path / "again.crfqn"):
-            with pytest.warns(UnknownFeaturesWarning, match="6 positions"):
-                assert len(Tagger(path).tag("हिन्दी")) == 6
+        crfqn.load(folder / "words.crfqn").save(tmp_path / "again.crfqn")
+        for path in (folder / "words.crfqn", tmp_path / "again.crfqn"):
+            assert Tagger(path).tag("नमस्ते हिन्दी") == ["V", "N"]
 
     def test_services(self, folder):
         pytest.importorskip("starlette")
@@ -194,16 +175,11 @@ class TestModels:
         answer = service.answer(LabelRequest(item="नमस्ते हिन्दी"), float("inf")).content
         assert (answer["tokens"], answer["labels"]) == (["नमस्ते", "हिन्दी"], ["V", "N"])
 
-    def test_texts(self, folder, tmp_path):
-        old = tmp_path / "old.crfqn"
+    def test_texts(self, folder):
         for name, text, label in (
             ("texts.crfqn", "हिन्दी", "hi"),
             ("texts.crfqn", "喜", "zh"),
             ("cut.crfqn", "喜欢", "zh"),
         ):
             assert Tagger(folder / name).tag(text) == label
-        old.write_bytes((folder / "texts.crfqn").read_bytes())
-        without_rules(old)
-        with pytest.warns(UnknownFeaturesWarning):
-            Tagger(old).tag("हिन्दी")
         assert "हिन्दी" in crfqn.load(folder / "texts.crfqn").featurizer_.words

@@ -1,6 +1,8 @@
 """Labels of every kind through every estimator: they come back as they came, also from a file; missing and mixed ones
 are refused with their place, and labels to score by none of which the model has with those of both."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -150,21 +152,29 @@ def test_missing_and_mixed_labels_of_positions(make, y, reason):
     assert refused.match("item 0, position [01]")
 
 
-@pytest.mark.parametrize("metric", [
-    token_accuracy,
-    sequence_accuracy,
-    token_confusion,
-    flat_accuracy_score,
-    lambda *pair: span_f1_score(*pair, scheme="IOB2"),
-    lambda *pair: flat_f1_score(*pair, average="macro"),
-])  # fmt: skip
+SKLEARN_CRFSUITE = [flat_accuracy_score, partial(flat_f1_score, average="macro")]
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        *(token_accuracy, sequence_accuracy, token_confusion, partial(span_f1_score, scheme="IOB2")),
+        *SKLEARN_CRFSUITE,
+    ],
+)
 def test_missing_and_mixed_labels_in_metrics(metric):
     labels = [["O"], ["O", "B-x"]]
     for wrong, reason in ((None, "got None"), (pd.NA, "got <NA>"), (float("nan"), "got nan")):
         with pytest.raises(InputError, match=rf"^y_true: item 1, position 1: .*{reason}"):
             metric([["O"], ["O", wrong]], labels)
-        with pytest.raises(InputError, match=rf"^y_pred: item 1, position 1: .*{reason}"):
-            metric(labels, [["O"], ["O", wrong]])
+        if wrong is not None:
+            with pytest.raises(InputError, match=rf"^y_pred: item 1, position 1: .*{reason}"):
+                metric(labels, [["O"], ["O", wrong]])
+        elif metric in SKLEARN_CRFSUITE:
+            with pytest.raises(InputError, match=r"^y_pred: expected a label at each position, got None"):
+                metric(labels, [["O"], ["O", None]])
+        else:  # a label that a threshold refused
+            metric(labels, [["O"], ["O", None]])
     with pytest.raises(InputError, match=r"^y_true: expected labels of one kind"):
         metric([["O"], ["O", 1]], labels)
     with pytest.raises(

@@ -253,7 +253,7 @@ class TestResults:
 
     def test_none_are_zero_without_l1(self):
         result = minimize(make_problem(0).objective(), ElasticNet(0.0, 1.0), ProxQN(), tol=1e-6)
-        assert result.n_proved_zeros == 0
+        assert not result.n_proved_zeros
 
     def test_a_model_file_keeps_it(self, tmp_path):
         problem = make_problem(1, n_items=20)

@@ -34,7 +34,7 @@ class TestMessages:
         ({"max_seconds": 0}, r"^max_seconds: expected None or a number > 0, got 0$"),
         ({"max_seconds": "1"}, r"^max_seconds: expected None or a number > 0, got '1'$"),
         ({"solver": "lbfgs"},
-         r"^solver: expected one of \[.*'l-bfgs'.* 'prox-qn', .*\] or a solver object, got 'lbfgs'$"),
+         r"^solver: expected one of .*'l-bfgs'.* 'prox-qn', .* or a solver object, got 'lbfgs'; did you mean l-bfgs."),
         ({"solver": None}, r"^solver: expected one of .*, got None$"),
         ({"n_threads": 0}, r"^n_threads: expected None or an integer >= 1, got 0$"),
         ({"n_threads": 1.0}, r"^n_threads: expected None or an integer >= 1, got 1.0$"),

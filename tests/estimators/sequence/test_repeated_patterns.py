@@ -253,6 +253,6 @@ def test_the_command_line_says_how_many_weights_there_are(tmp_path, monkeypatch)
         "-o",
         "m.crfqn",
     )
-    assert "of 18 weights" in run(*train, "--l1", 0.1, "-q")
-    assert "of 22 weights" in run(*train, "--l1", 0.1, "-q", "--transitions")
+    assert "of 18 weights" in run(*train, "--l1", 0.1)
+    assert "of 22 weights" in run(*train, "--l1", 0.1, "--transitions")
     assert load(tmp_path / "m.crfqn").vocabulary_.has_edges
