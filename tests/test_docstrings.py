@@ -9,7 +9,7 @@ import pytest
 
 import crfqn
 
-FOLDER = Path(crfqn.__file__).parent
+FOLDER, CHECKOUT = Path(crfqn.__file__).parent, Path(__file__).resolve().parents[1]
 MODULES = sorted(
     ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts).removesuffix(".__init__")
     for path in FOLDER.rglob("*.py")
@@ -31,5 +31,5 @@ def test_examples_of_docstrings(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: str(path.relative_to(FOLDER)))
 def test_files_that_docstrings_name_exist(path):
     for name in re.findall(r"`([\w/]+\.(?:py|md))`", path.read_text(encoding="utf-8")):
-        places = [path.parent, FOLDER, FOLDER.parent] if "/" in name else FOLDER.rglob("")
+        places = [path.parent, FOLDER, CHECKOUT] if "/" in name else FOLDER.rglob("")
         assert any((place / name).is_file() for place in places), name

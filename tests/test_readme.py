@@ -26,6 +26,7 @@ from command_line import run_here
 
 from crfqn.cli.app import app
 from crfqn.datasets import list_datasets
+from crfqn.readers import FORMATS
 from crfqn.recipes import list_recipes
 from crfqn.recipes.schema import parse_recipe
 
@@ -45,6 +46,15 @@ STEP = re.compile(r"(?:.*<<'END'\n(?:.*\n)*?END|.+)\n")
 PIPE = re.compile(r"(?:(?P<before>[^|\n]*) \| )?crfqn (?P<words>[^|<>\n]*)(?P<after>(?: [|>][^\n]*)?)")
 
 sys.path.append(str(ROOT / "scripts"))
+
+
+@pytest.fixture(autouse=True)
+def own_formats():
+    """Take out the formats that a page adds, which other tests in this process do not expect."""
+    names = {*FORMATS}
+    yield
+    for name in {*FORMATS} - names:
+        del FORMATS[name]
 
 
 class Block(NamedTuple):
