@@ -24,8 +24,8 @@ class Status(Enum):
         "and the loss exceeds its bound by no more than the tolerance"
     )
     AT_FLOOR = (
-        "converged: the objective is below an absolute floor, next to nothing beside its value without weights; "
-        "beside itself it may be more than the tolerance above the optimum"
+        "converged: the objective is below an absolute floor, a small fraction of its value without weights; "
+        "its relative distance to the optimum may exceed the tolerance"
     )
     STATIONARY = "stopped: further steps would win next to nothing, but nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
