@@ -5,6 +5,7 @@ Shapes: I items, F features, K nodes of the structure (flat: the classes).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -37,7 +38,9 @@ from crfqn.threads import Pool
 
 # Of an array's entries, those that are not zero: index arrays take 12 bytes for each of these, the array is there.
 MOSTLY = 0.5
-CATEGORIES = ("category", "categorical", "enum", "string", "str")  # types of columns, of pandas and polars
+# Types of columns, of pandas and polars.
+CATEGORIES = ("category", "categorical", "enum", "string", "str")
+TIMES = ("datetime64", "datetime", "date", "time", "timedelta64", "duration", "period")
 READ: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}  # what scikit-learn checks of a matrix
 
 
@@ -223,8 +226,12 @@ def item_features(X: Any, has_constant: bool, pool: Pool, is_sparse: bool = Fals
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """Return rows, and labels if given, as scikit-learn's `validate_data` does; InputError for values that are too
-    large, by item and feature, and for columns of a data frame that are no numbers."""
+    large, by item and feature, for columns of a data frame that are no numbers, and for dicts."""
     check_columns(X)
+    if isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping):
+        raise InputError(
+            "expected rows of numbers, got dicts; sklearn.feature_extraction.DictVectorizer makes a row of each"
+        )
     checked = validate_data(estimator, X, *y, **options)
     rows = checked[0] if y else checked
     check_values(rows, place_of, getattr(estimator, "feature_names_in_", None))
@@ -234,7 +241,13 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 def check_columns(X: Any) -> None:
     """Raise InputError, naming the first one, for columns of a data frame whose type is one of texts or categories."""
     for name, dtype in zip(getattr(X, "columns", ()), getattr(X, "dtypes", ()), strict=False):
-        if str(dtype).partition("(")[0].lower() in CATEGORIES:
+        kind = re.split(r"[(\[]", str(dtype))[0].lower()
+        if kind in TIMES:
+            raise InputError(
+                f"column {name!r}: expected numbers, got the type {dtype}; make numbers of moments first, such as days "
+                "since a date"
+            )
+        if kind in CATEGORIES:
             raise InputError(
                 f"column {name!r}: expected numbers, got the type {dtype}; sklearn.preprocessing.OneHotEncoder makes a "
                 "column of each text, as `crfqn train --features table` does of the columns of a file"

@@ -95,6 +95,11 @@ class Words:
             use_idf=settings.weighting == "tf-idf",
             min_df=settings.min_df,
         )
+        analyze = vectorizer.build_analyzer()
+        if not any(map(analyze, texts)):
+            raise ValueError(
+                f"expected words of at least two letters or digits (words = {settings.words}), got none"
+            )
         matrix = csr_array(vectorizer.fit_transform(texts))
         matrix.sort_indices()
         words = vectorizer.get_feature_names_out().tolist()

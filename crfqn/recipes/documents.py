@@ -219,7 +219,7 @@ def _fit(recipe: Recipe, documents: Documents, items: NDArray) -> tuple[Featuriz
     try:
         return Words.fit(train.inputs, recipe.features)
     except ValueError as error:
-        raise RecipeError(f"{recipe.source}: [features] cannot be learned from the texts: {error}") from error
+        raise RecipeError(f"{recipe.source}: [features] has no words: {error}") from error
 
 
 def _part(documents: Documents, items: NDArray) -> Documents:

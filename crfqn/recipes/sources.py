@@ -22,7 +22,7 @@ from crfqn.data.files import STANDARD_INPUT, shown_name
 from crfqn.data.labels import target_reader
 from crfqn.data.numbering import counts_rows
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data_options import OF_COLUMNS, DataSection, keys_in
+from crfqn.data_options import DATA_OPTIONS, OF_COLUMNS, SOURCE, DataSection, keys_in
 from crfqn.errors import (
     ColumnWarning,
     DataError,
@@ -403,7 +403,11 @@ def check_options(recipe: Recipe) -> None:
         what, taken = f"format {format!r}", options_taken(recipe, format)
     for name, value in named.items():
         if name not in taken:
-            others = ", ".join(option for option in OF_DATA if option in taken)
+            offered = [name for name in OF_DATA if name in taken]
+            if recipe.source.name == SOURCE:
+                settable = {option.key for option in DATA_OPTIONS.values() if option.section == "data"}
+                offered = [name for name in offered if name in settable]
+            others = ", ".join(offered)
             raise RecipeError(
                 f"{recipe.source}: [data] {name} = {shown(value)}: {what} with the features {recipe.features.kind!r} "
                 f"has no such option; it has {others or 'none of this kind'}"

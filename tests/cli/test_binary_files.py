@@ -140,3 +140,15 @@ def test_categories_in_frames(dtype):
         MulticlassCRF().fit(frame, ["x", "y"] * 2)
     data = read(frame.assign(label=["x", "y"] * 2), rows=True)
     assert data.inputs.texts["colour"] == ["a", "b"] * 2
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[ns]", "timedelta64[ns]"])
+def test_moments_in_frames(dtype):
+    frame = pandas.DataFrame({"size": [1.0, 2], "day": pandas.Series([1, 2]).astype(dtype)})
+    with pytest.raises(InputError, match=r"column 'day': expected numbers, got the type .*64"):
+        MulticlassCRF().fit(frame, ["x", "y"])
+
+
+def test_dicts_are_no_rows():
+    with pytest.raises(InputError, match=r"expected rows of numbers, got dicts; .*DictVectorizer"):
+        MulticlassCRF().fit([{"a": 1}, {"b": 2}], ["x", "y"])

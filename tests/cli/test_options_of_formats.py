@@ -82,6 +82,7 @@ def test_an_option_is_taken_or_refused(tmp_path, name, option):
     ("name", "arguments", "words"),
     [
         ("t.conll", ("--sentence", "s"), "--sentence s: format 'conll'"),
+        ("t.conll", ("--label", "upos"), "has no such option; it has comment"),
         ("t.text", ("--label", "sentiment"), "--label sentiment: format 'text'"),
         (
             "t.jsonl",

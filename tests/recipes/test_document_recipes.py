@@ -224,10 +224,14 @@ class TestTexts:
         assert restored(table).transform(["and"]).toarray().tolist() == [[0] * 5]
 
     @pytest.mark.parametrize(
-        ("text", "message"), [("a\t?\n", "empty vocabulary"), ("a\tb c\n", "empty vocabulary")]
+        ("text", "message"),
+        [
+            ("a\t?\n", "expected words of at least two letters"),
+            ("a\tb c\n", "expected words of at least two letters"),
+        ],
     )
     def test_no_words(self, recipe_of, text, message):
-        with pytest.raises(RecipeError, match=rf"\[features\] cannot be learned from the texts: {message}"):
+        with pytest.raises(RecipeError, match=rf"\[features\] has no words: {message}"):
             prepare(recipe_of(TEXTS, text, NEW_POSTS))
 
     def test_the_lines_of_a_file(self, tmp_path):
