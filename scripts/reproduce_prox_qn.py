@@ -46,7 +46,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Requirements, Solver
-from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, PricedSweeps, ProxQN
+from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, CostAwareSweeps, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.structures.chain import Chain
@@ -134,7 +134,7 @@ class WithoutShrinking(Solver):
             shrinking=ByShareOfBound(margin=NEVER),
             entry=AllCoordinates(),
             cooling=ALMOST_NOTHING,
-            sweeps=PricedSweeps(self.sweeps),
+            sweeps=CostAwareSweeps(self.sweeps),
             warm_start=None,
         )
         return solver.steps(objective, penalty, start)

@@ -43,7 +43,7 @@ from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State, requirements
-from crfqn.solvers.prox_qn import PricedSweeps, ProxQN, TokenWise, TopViolators
+from crfqn.solvers.prox_qn import CostAwareSweeps, ProxQN, TokenWise, TopViolators
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.sparsa import SpaRSA
@@ -69,9 +69,9 @@ SMOOTH, SEPARABLE, NONCONVEX, NONCONVEX_GROUPS = LBFGS(), ProxQN(), OWLQN(), Spa
 FOR_FLAT = ProxQN(entry=TopViolators(500))
 # What a sample of the items says is worth less where most of them have no loss at the optimum, and rows of a dense
 # metric cost more than what the last sweeps win.
-FOR_LIKELIHOODS = ProxQN(sweeps=PricedSweeps(most=20))
+FOR_LIKELIHOODS = ProxQN(sweeps=CostAwareSweeps(most=20))
 FOR_MARGINS = ProxQN(
-    warm_start=None, metric=TokenWise(n_positions=6000), sweeps=PricedSweeps(20), entry=TopViolators(1000)
+    warm_start=None, metric=TokenWise(n_positions=6000), sweeps=CostAwareSweeps(20), entry=TopViolators(1000)
 )
 
 # For losses over rows of dense features, by the names that the table of losses has for them.

@@ -210,7 +210,7 @@ def resume(run: RunState, file: ModelFile) -> None:
     run.trace.rows[:] = rows
     scans = [row for row in rows if row.is_screening]
     if np.isnan(run.scale) and scans:
-        run.scale = min(run.penalty.least_threshold or np.inf, scans[0].violation)
+        run.scale = min(run.penalty.min_threshold or np.inf, scans[0].violation)
     iterations = [0, *(row.iteration for row in rows)]
     values = [row.value for row, before in zip(rows, iterations, strict=False) if row.iteration > before]
     run.distance.gains.values[:] = np.minimum.accumulate(values).tolist()

@@ -219,7 +219,7 @@ def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> s
     """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all
     are, or no weight would change the loss, as with one label."""
     is_kept = ~penalty.is_differentiable(result.coords)
-    is_empty = penalty.least_threshold > 0 and result.status in SOLVED and not result.weights[is_kept].any()
+    is_empty = penalty.min_threshold > 0 and result.status in SOLVED and not result.weights[is_kept].any()
     if not is_empty:
         return None
     name = "group_l1" if getattr(penalty, "group_l1", 0.0) > 0 else "l1"

@@ -44,7 +44,7 @@ class ElasticNet(Penalty):
         return cls(strengths["l1"], strengths["l2"], layout.unpenalised)
 
     @property
-    def least_threshold(self) -> float:
+    def min_threshold(self) -> float:
         return self.least_l1
 
     @property

@@ -91,8 +91,8 @@ class Factored(Penalty):
         return self.factors.least * self.l1
 
     @property
-    def least_threshold(self) -> float:
-        return float(self.weakest.least_threshold)
+    def min_threshold(self) -> float:
+        return float(self.weakest.min_threshold)
 
     def l1_of(self, coords: Coords) -> Vector:
         return super().l1_of(coords) * self.factors.at(coords)

@@ -93,7 +93,7 @@ class GroupLasso(Penalty):
         return FeatureBlocks(**settings, feature_groups=layout.groups)
 
     @property
-    def least_threshold(self) -> float:
+    def min_threshold(self) -> float:
         return self.group_l1 + self.l1
 
     is_row_separable = True  # type: ignore[assignment]
@@ -105,7 +105,7 @@ class GroupLasso(Penalty):
 
     @property
     def is_quadratic(self) -> bool:
-        return self.least_threshold == 0
+        return self.min_threshold == 0
 
     @property
     def largest_block(self) -> int:

@@ -69,7 +69,7 @@ class Penalty:
     is_separable : whether it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2
     is_quadratic : whether it is l2_of/2 w_j^2 alone, without L1 and groups
     has_hidden_kinks : whether it has kinks elsewhere than at zero, which Newton's method does not see past
-    least_threshold : the smallest |gradient| above which a single weight at zero can leave zero, the other gradients of
+    min_threshold : the smallest |gradient| above which a single weight at zero can leave zero, the other gradients of
         its block being 0; the unit of violations where nothing is proved. 0 without kinks at zero
     l1, l2 : the strengths that the user sets; those of each weight are `l1_of` and `l2_of`
     unpenalised : sorted int64, the coordinates without penalty
@@ -79,7 +79,7 @@ class Penalty:
     is_separable: ClassVar[bool] = False
     is_quadratic: Any = False
     has_hidden_kinks: Any = False
-    least_threshold: Any
+    min_threshold: Any
     l1: float
     l2: float
     unpenalised: Coords
@@ -255,7 +255,7 @@ class KernelNorm(Penalty):
     sorted coordinates and values (n,) -> K a there); l2/2 ||w||^2 of the weights in its unseen feature space."""
 
     is_quadratic: ClassVar[bool] = True  # type: ignore[misc] # of the weights in the feature space
-    least_threshold: ClassVar[float] = 0.0  # type: ignore[misc]
+    min_threshold: ClassVar[float] = 0.0  # type: ignore[misc]
 
     product: Callable[[NDArray[np.int64], Vector], Vector]
     l2: float

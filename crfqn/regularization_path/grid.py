@@ -214,14 +214,14 @@ class RegularizationPath:
         objective, certified relative gap, violation of optimality, passes over the data, wall time in seconds
     n_nonzero : int64
     l1_max : the smallest l1 (or group_l1) under which all penalised weights are zero
-    n_broken : int64, weights that the strong rule had left out and the check of all gradients added
+    n_screening_violations : int64, weights that the strong rule had left out and the check of all gradients added
     """
 
     models: tuple[LinearEstimator, ...]
     score: NDArray[np.float64]
     fold_scores: NDArray[np.float64]
     l1_max: float
-    n_broken: NDArray[np.int64]
+    n_screening_violations: NDArray[np.int64]
     path_parameter: str = "l1"
     varied: tuple[str, ...] = ()
     has_default: bool = False

@@ -106,12 +106,12 @@ def prepare_path(
 
 @dataclass(frozen=True, eq=False)
 class PathStep:
-    """The training under one value: a fitted model, its score on the validation items (nan without), and `n_broken`,
-    the weights that the strong rule had left out and the check of all gradients added."""
+    """The training under one value: a fitted model, its score on the validation items (nan without), and
+    `n_screening_violations`, the weights that the strong rule had left out and the check of all gradients added."""
 
     model: LinearEstimator
     score: float
-    n_broken: int = 0
+    n_screening_violations: int = 0
 
     @property
     def is_cut_off(self) -> bool:
@@ -131,7 +131,9 @@ def solve_path(
         strengths = {prepared.parameter: value}
         result = train(prepared, strengths, rule, point, tol, proves_zeros=following == 0)
         model = fitted(prepared, strengths, result)
-        yield (step := PathStep(model, np.nan if score is None else score(model), rule.n_broken))
+        yield (
+            step := PathStep(model, np.nan if score is None else score(model), rule.n_screening_violations)
+        )
         if step.is_cut_off:
             return
         point, before = rule.point, value
@@ -311,7 +313,7 @@ def crf_path(
             score=fold_scores.mean(axis=1) if fold_scores.size else np.array([step.score for step in steps]),
             fold_scores=fold_scores,
             l1_max=prepared.l1_max,
-            n_broken=np.array([step.n_broken for step in steps]),
+            n_screening_violations=np.array([step.n_screening_violations for step in steps]),
             path_parameter=next(iter(values[0])) if isinstance(grid, Around) else prepared.parameter,
             varied=tuple(values[0]) if isinstance(grid, Around) else (),
             has_default=isinstance(grid, Around),
@@ -381,7 +383,7 @@ def with_best_refined(
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
     result, distance = model.result_, model.result_.gap
     if not np.isfinite(distance):
-        distance = result.violation / prepared.problem.penalty.with_strengths(**strengths).least_threshold
+        distance = result.violation / prepared.problem.penalty.with_strengths(**strengths).min_threshold
     if not result.status.is_success or distance <= tol:
         return path
     start = centred_weights(prepared.problem.features, SparseWeights(result.coords, result.weights))

@@ -1,7 +1,7 @@
 """The one loop around every solver: its states are recorded until one of them is the last.
 
 Four objects follow a run: its trace, what has been proved (`certificate.Proofs`), the estimate of the distance to the
-optimum (`stopping.DistanceEstimate`), and the scores of held-out items (`validation.HeldOutLooks`).
+optimum (`stopping.DistanceEstimate`), and the scores of held-out items (`validation.ValidationHistory`).
 
 The log is the standard library's, logger `crfqn.training`. INFO: a line at the beginning and one at the end of each
 run; DEBUG: a line an iteration. `verbose=1` of the estimators is another thing, a display for people.
@@ -36,7 +36,7 @@ from crfqn.solvers.protocols import (
     check_requirements,
 )
 from crfqn.solvers.stopping import GROSS, DistanceEstimate, Estimated, as_tolerance
-from crfqn.solvers.validation import HeldOutLooks, ValidationSet
+from crfqn.solvers.validation import ValidationHistory, ValidationSet
 from crfqn.time_limit import TimeIsUp, TimeLimit
 
 logger = logging.getLogger("crfqn.training")
@@ -186,11 +186,11 @@ class RunState:
         self.trace, self.n_iter = Trace(), 0
         self.proofs = Proofs(objective, penalty, self.tol)
         self.distance = DistanceEstimate(objective, penalty, tol, to_rounding)
-        self.looks = None if held_out is None else HeldOutLooks(held_out)
+        self.looks = None if held_out is None else ValidationHistory(held_out)
         self.best, self.newest = Best(start, self.tol), start
         self.violation, self.value_of_zero = np.nan, np.nan
         self.is_cold = start.coords.size == 0
-        self.scale = np.nan if self.is_cold or penalty.least_threshold == 0 else penalty.least_threshold
+        self.scale = np.nan if self.is_cold or penalty.min_threshold == 0 else penalty.min_threshold
         self.executor = objective.executor if isinstance(objective, Sum) else Executor()
         self.passes_before, self.bytes_before = objective.n_passes, self.executor.n_bytes
         self.started = time.perf_counter()
@@ -250,7 +250,7 @@ class RunState:
         if state.is_screening:
             self.violation = state.violation
             if np.isnan(self.scale):
-                self.scale = min(self.penalty.least_threshold or np.inf, state.violation)
+                self.scale = min(self.penalty.min_threshold or np.inf, state.violation)
         self.n_iter += is_step
         if is_step:
             self._look(state)
@@ -305,7 +305,7 @@ class RunState:
 
     def _reason_to_stop(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
-        scale = max(self.scale, self.penalty.least_threshold) if state.is_final else self.scale
+        scale = max(self.scale, self.penalty.min_threshold) if state.is_final else self.scale
         if self.gap <= self.tol:
             return Status.CONVERGED if self.best.excess is None else Status.WITHIN_BOUND
         is_proved = np.isfinite(self.proofs.dual_value)
@@ -314,7 +314,7 @@ class RunState:
         if state.is_screening and not is_proved and state.violation <= self.tol * scale:
             if state.violation == 0.0 and self.is_convex:
                 return Status.CONVERGED
-            has_penalty = max(self.penalty.least_threshold, self.penalty.l2) > 0
+            has_penalty = max(self.penalty.min_threshold, self.penalty.l2) > 0
             if state.is_final or not (self.distance.may_end and self.is_convex and has_penalty):
                 return Status.STATIONARY
         if self.distance.is_near:
@@ -344,7 +344,7 @@ class RunState:
     def is_confirmed(self) -> bool:
         """Whether more has been won from zero than the certificate leaves open. If not, the steps may have gone
         nowhere, from zero or from a start that is as far from the optimum; without a bound nothing tells. Where the
-        bound is assumed, or the penalty has kinks that no second look sees past, the bound has to be
+        bound is assumed, or the penalty has kinks that no Newton check sees past, the bound has to be
         within `GROSS` tolerances."""
         value, gap = self.best.value, self.likely_gap
         left = gap * abs(value)

@@ -10,12 +10,12 @@ goes on until the gradient itself is rounding. Weights that would change their s
 direction, become zero; zeros whose gradient is above its threshold enter by a proximal step. H of a hinge is the
 generalised Hessian.
 
-`second_look` checks the end of a run on a problem of any size. The decrease of the last steps says little if the method
-itself fails, for example with a metric in single precision that resolves only the mean of the features, or after a line
-search that has shortened all steps. The check computes H p = (g(w + e p) - g(w)) / e in double precision, in a Krylov
-space (Nocedal and Wright 2006, section 7.1) of a limited number of directions. It tries the minima of the quadratic
-model there, from long steps to short ones (Levenberg and Marquardt). A decrease that it finds is certain: a run that
-far from its optimum has not ended, whatever was estimated.
+`newton_check` checks the end of a run on a problem of any size. The decrease of the last steps says little if the
+method itself fails, for example with a metric in single precision that resolves only the mean of the features, or after
+a line search that has shortened all steps. The check computes H p = (g(w + e p) - g(w)) / e in double precision, in a
+Krylov space (Nocedal and Wright 2006, section 7.1) of a limited number of directions. It tries the minima of the
+quadratic model there, from long steps to short ones (Levenberg and Marquardt). A decrease that it finds is certain: a
+run that far from its optimum has not ended, whatever was estimated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEAST_GAIN = 0.9  # factor by which the violation has to fall where values diffe
 NOISE = 10.0  # roundings that the sum over the items may be off
 FLOOR = 1e-3  # of the curvature, in units of max x^2
 
-# Of a second look.
+# Of the check at the end of a run.
 SHORT = (
     1e-3  # e of the differences of gradients, in units of the square root of the objective and the norm of D
 )
@@ -149,7 +149,7 @@ def accepted(
     return trial if is_lower or trial.violation <= LEAST_GAIN * here.violation else None
 
 
-def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[ScreenedPoint, float]:
+def newton_check(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[ScreenedPoint, float]:
     """Return the lowest point found from a screened one, and what has been won, as a share of the objective there;
     looks go on while they win more than the share `tol`, or `SMALLER` times that where they are Newton steps in all
     weights. Each direction of `most_steps` takes a pass over the data."""

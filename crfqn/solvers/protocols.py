@@ -137,7 +137,7 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
         if not getattr(penalty, name):
             raise InputError(
                 f"{type(solver).__name__} needs a penalty {FORMS[name]} ({name}), "
-                f"got {type(penalty).__name__} of strength {penalty.least_threshold:g}"
+                f"got {type(penalty).__name__} of strength {penalty.min_threshold:g}"
             )
     check_least_strength(objective, penalty)
 

@@ -32,7 +32,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.solvers.certificate import Best, Proofs, relative_gap
 from crfqn.solvers.line_search import is_hidden
-from crfqn.solvers.newton_on_support import is_small, newton_on_support, second_look
+from crfqn.solvers.newton_on_support import is_small, newton_check, newton_on_support
 from crfqn.solvers.protocols import Objective, Penalty, State
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
 
@@ -45,7 +45,7 @@ PATIENCE = 1.1  # times as many steps until the next look, where what waits outs
 RARELY = 2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
 # Times the tolerance may an estimate be contradicted, where kinks or rounding hide what else a look would find.
 GROSS = 10.0
-SHARE = 0.03  # of the passes so far that a second look may take
+SHARE = 0.03  # of the passes so far that a Newton check may take
 CHEAP, MOST_CHEAP = 5e6, 50  # operations, some milliseconds, and directions that a look may take in any run
 
 
@@ -123,7 +123,7 @@ class DistanceEstimate:
         """Estimate the distance to the optimum; returns the state of a look at all coordinates, where it takes one.
 
         What a solver has left out of its working set shows in no value, nor what its steps cannot win: before the
-        estimate ends a run, what the violating zeros promise is added, and a second look must not find the objective
+        estimate ends a run, what the violating zeros promise is added, and a Newton check must not find the objective
         lower; where the last steps have won nothing at all, or Newton's method has come to its end, the certificate,
         which is tight at an optimum, must not say otherwise either. Small problems are solved from there, whatever may
         end the run.
@@ -151,20 +151,20 @@ class DistanceEstimate:
             self.next_look = RARELY * len(gains.values) + 1
             return state if solved is None else seen.state(is_final=state.is_final)
         n_cheap = min(CHEAP / objective.operations.of_pass, MOST_CHEAP)
-        seen, won = second_look(seen, self.tol, int(max(SHARE * n_passes, n_cheap, 1)))
-        further = promise_of_zeros(seen) / abs(best.value) + won
+        seen, won = newton_check(seen, self.tol, int(max(SHARE * n_passes, n_cheap, 1)))
+        further = predicted_gain_of_zeros(seen) / abs(best.value) + won
         self.value += further
         gap = relative_gap(seen.value, max(proofs.likely_bound, seen.dual_value))
         is_contradicted = (is_solved or gains.are_rounding()) and gap > GROSS * self.tol
         self.is_near = estimate + further <= self.tol and not is_contradicted
         self.is_doubted |= is_contradicted or won > GROSS * self.tol
         self.next_look = PATIENCE * len(gains.values) + 1
-        if won > GROSS * self.tol and penalty.least_threshold > 0:
+        if won > GROSS * self.tol and penalty.min_threshold > 0:
             self.is_discredited, self.may_end, self.value = True, False, np.nan
         return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
 
 
-def promise_of_zeros(seen: ScreenedPoint) -> float:
+def predicted_gain_of_zeros(seen: ScreenedPoint) -> float:
     """What the zeros that ask to leave zero would win, each block alone: violation^2 / (2 curvature), in nats. A zero
     within a block that is not zero is one alone."""
     local, blocks = seen.local, seen.local.blocks

@@ -52,7 +52,7 @@ class StrongRule(Solver):
     Attributes
     ----------
     point : where the last check was
-    n_checks, n_broken : int, the full gradient scans, and how many weights broke the rule
+    n_checks, n_screening_violations : int, the full gradient scans, and how many weights broke the rule
     """
 
     solver: Solver
@@ -61,7 +61,7 @@ class StrongRule(Solver):
     tol: float
     point: Point | None = None
     n_checks: int = field(default=0, init=False)
-    n_broken: int = field(default=0, init=False)
+    n_screening_violations: int = field(default=0, init=False)
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         return requirements(self.solver, objective, penalty)
@@ -80,9 +80,7 @@ class StrongRule(Solver):
         initial = screen_point(penalty, start).state()
         yield initial
         # From zero, `minimize` measures violations by the first one.
-        scale = (
-            penalty.least_threshold if start.coords.size else min(penalty.least_threshold, initial.violation)
-        )
+        scale = penalty.min_threshold if start.coords.size else min(penalty.min_threshold, initial.violation)
         goal = self.tol
         while True:
             restricted = Restricted(penalty, candidates)
@@ -113,7 +111,7 @@ class StrongRule(Solver):
                 if penalty.unpenalised.size > 0:
                     gap = state.violation / scale
                 else:
-                    l1 = penalty.least_threshold
+                    l1 = penalty.min_threshold
                     bound = state.point.dual_value(l1 / (l1 + state.violation))
                     gap = (state.value - bound) / abs(state.value)
                 if gap > expected:
@@ -136,7 +134,10 @@ class StrongRule(Solver):
         checked = screen_point(penalty, point)
         violation = penalty.violation(checked.coords, checked.w, checked.g)
         broken = checked.coords[(violation > 0) & ~np.isin(checked.coords, candidates)]
-        self.n_checks, self.n_broken = self.n_checks + 1, self.n_broken + broken.size
+        self.n_checks, self.n_screening_violations = (
+            self.n_checks + 1,
+            self.n_screening_violations + broken.size,
+        )
         return checked, broken
 
 

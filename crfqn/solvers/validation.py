@@ -35,7 +35,7 @@ class ValidationSet:
 
 
 @dataclass
-class HeldOutLooks:
+class ValidationHistory:
     """The scores of held-out items along a run, and the weights with the best one.
 
     best : the weights with the best score, None before the first look

@@ -19,9 +19,9 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import (
+    CostAwareSweeps,
     Diagonal,
     Identity,
-    PricedSweeps,
     ProxQN,
     Stage,
     TokenWise,
@@ -137,15 +137,15 @@ def test_what_the_other_structures_have_more_of_is_never_of_use(name, kind):
     np.testing.assert_allclose(curvature_at(point).diagonal(more), 0.0, atol=1e-12)
 
 
-UNPRICED = PricedSweeps(
-    is_priced=False
+UNPRICED = CostAwareSweeps(
+    is_cost_aware=False
 )  # passes over equal problems in other forms take other numbers of operations
 SOLVERS = {
     "default": ProxQN(sweeps=UNPRICED),
     "diagonal": ProxQN(metric=Diagonal(), sweeps=UNPRICED),
     "identity": ProxQN(metric=Identity(), sweeps=UNPRICED),
     # All but the sweeps: the paper has the more of them the more weights there are that are not active.
-    "paper": replace(ProxQN.paper(), sweeps=PricedSweeps(10, is_priced=False)),
+    "paper": replace(ProxQN.paper(), sweeps=CostAwareSweeps(10, is_cost_aware=False)),
     "warm-up": ProxQN(
         warm_start=WarmStart((Stage(4, 3.0), Stage(2, 1.0)), fewest_positions=1), sweeps=UNPRICED
     ),

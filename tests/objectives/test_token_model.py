@@ -476,8 +476,8 @@ class TestWhichForm:
         assert (found != sparse_form(point, coords, n_taken)).nnz == 0
         assert (found != sparse_form(point, coords, n_taken - 5)).nnz > 0
 
-    @pytest.mark.parametrize(("n_words", "is_priced"), [(10, True), (1, False)])
-    def test_of_text_it_waits_until_the_passes_have_cost_as_much(self, n_words, is_priced):
+    @pytest.mark.parametrize(("n_words", "is_cost_aware"), [(10, True), (1, False)])
+    def test_of_text_it_waits_until_the_passes_have_cost_as_much(self, n_words, is_cost_aware):
         """Of sequences only: of single items it is the Hessian itself, and formed at once."""
         random = np.random.default_rng(0)
         words = np.minimum(random.zipf(1.3, (12_000 // n_words, n_words)), 2000)
@@ -487,7 +487,7 @@ class TestWhichForm:
         coords = np.arange(objective.n_coords - 20**2)  # without the edges', which all meet at every position
         point = objective.at(coords[::3], random.normal(size=coords[::3].size))
         early, late = (point.hessian_model(coords, 1500, 10, passes=passes) for passes in (0, 20))
-        assert (early is None) == is_priced
+        assert (early is None) == is_cost_aware
         assert sp.issparse(late)
         samples = sparse_form(point, coords, objective.n_positions)
-        assert (late.nnz < samples.nnz) == is_priced  # from as many positions as 20 passes pay for
+        assert (late.nnz < samples.nnz) == is_cost_aware  # from as many positions as 20 passes pay for

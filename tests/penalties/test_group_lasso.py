@@ -197,7 +197,7 @@ class TestPenalty:
 
     def test_scaled(self):
         found = small_penalty((1.0, 0.5, 2.0), "linf").scaled(0.25)
-        assert (found.group_l1, found.l1, found.l2, found.norm, found.least_threshold) == (
+        assert (found.group_l1, found.l1, found.l2, found.norm, found.min_threshold) == (
             0.25,
             0.125,
             0.5,

@@ -29,7 +29,7 @@ class TestStrongRule:
         rule = StrongRule(ProxQN(), l1 * (1 + 1e-6), 0.0, 1e-9)
         result = minimize(objective, penalty, rule, tol=1e-9)
         plain = minimize(PROBLEM.objective(), penalty, ProxQN(), tol=1e-9)
-        assert rule.n_broken >= ((np.abs(w) > 1e-3) & ~candidates).sum()
+        assert rule.n_screening_violations >= ((np.abs(w) > 1e-3) & ~candidates).sum()
         assert rule.n_checks >= 2
         assert result.value == pytest.approx(plain.value, rel=1e-9)
         assert result.gap == pytest.approx(plain.gap, abs=1e-7)

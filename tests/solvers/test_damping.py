@@ -52,7 +52,7 @@ class TestSteps:
             damping.after_step(1.0, AS_MODELLED)
             seen.append(damping.majorant_share)
         np.testing.assert_array_equal(seen[:6], 0.5 ** np.arange(1, 7))
-        assert seen[-1] == CONSTANTS.least_share > 0
+        assert seen[-1] == CONSTANTS.min_damping > 0
         assert damping.scale == 0.0
 
     def test_that_go_as_predicted_take_the_scale_to_zero(self):
@@ -83,7 +83,11 @@ class TestSteps:
         damping = opened()
         damping.by_coordinate[:] = 1.0, 0.0, 4.0
         damping.after_step(0.8, AS_MODELLED)
-        assert damping.by_coordinate.tolist() == [CONSTANTS.softening, 0.0, 4 * CONSTANTS.softening]
+        assert damping.by_coordinate.tolist() == [
+            CONSTANTS.damping_decrease,
+            0.0,
+            4 * CONSTANTS.damping_decrease,
+        ]
 
     def test_that_win_more_than_predicted_are_good_ones(self):
         damping = opened(majorant_share=0.5)
@@ -93,13 +97,13 @@ class TestSteps:
 
 class TestFailures:
     def test_hold_back_single_coordinates_first_and_then_all(self):
-        damping = opened(majorant_share=CONSTANTS.least_share)
+        damping = opened(majorant_share=CONSTANTS.min_damping)
         seen = []
         for _ in range(20):
             damping.after_failure(met([10.0, -3.0, 50.0]))
             assert damping.by_coordinate.tolist() == [3.0, 0.0, 0.0]
             seen.append((damping.scale, damping.majorant_share))
-        assert seen[: PATIENCE - 1] == [(0.0, CONSTANTS.least_share)] * (PATIENCE - 1)
+        assert seen[: PATIENCE - 1] == [(0.0, CONSTANTS.min_damping)] * (PATIENCE - 1)
         assert seen[PATIENCE - 1] == (CONSTANTS.first_scale, 1.0)
         scales = np.array(seen[PATIENCE - 1 :])[:, 0]
         np.testing.assert_allclose(np.diff(np.log(scales)), np.log(4.0))
@@ -147,22 +151,22 @@ class TestExcessCurvature:
     def test_is_one_number_for_weights_that_leave_zero_together(self):
         """d'(y - B d) / d'd: a weight that has hardly moved must not stop its whole row."""
         together = Partition.of_names(np.array([7, 7, 9]))
-        stiffness = met([10.0, -3.5, 50.0], together).excess_curvature(CONSTANTS.noticeable)
+        stiffness = met([10.0, -3.5, 50.0], together).excess_curvature(CONSTANTS.excess_threshold)
         np.testing.assert_allclose(stiffness, [2.5, 2.5, 0.0])  # (2 * 6 + 1 * 0.5) / (4 + 1)
 
     def test_is_none_where_less_was_met_than_the_model_says(self):
-        assert met([3.0, -2.0, -5.0]).excess_curvature(CONSTANTS.noticeable).tolist() == [0.0, 0.0, 0.0]
+        assert met([3.0, -2.0, -5.0]).excess_curvature(CONSTANTS.excess_threshold).tolist() == [0.0, 0.0, 0.0]
 
     def test_is_no_rounding_divided_by_next_to_nothing(self):
         d, model_d = np.array([1.0, 1e-14]), np.array([1.0, 1.0])
         trial = TriedStep(d, model_d + np.array([3.0, 1e-7]), model_d, Partition.single(2))
-        assert trial.excess_curvature(CONSTANTS.noticeable).tolist() == [3.0, 0.0]
+        assert trial.excess_curvature(CONSTANTS.excess_threshold).tolist() == [3.0, 0.0]
 
     def test_of_no_coordinates(self):
         nothing = np.empty(0)
         assert (
             TriedStep(nothing, nothing, nothing, Partition.single(0))
-            .excess_curvature(CONSTANTS.noticeable)
+            .excess_curvature(CONSTANTS.excess_threshold)
             .size
             == 0
         )

@@ -97,7 +97,7 @@ class TestFewWeights:
         assert result.status is Status.CONVERGED
         assert result.n_iter <= most_iterations
         is_renewed = n_steps % TokenWise().refresh == 0  # all coordinates are looked at on the way
-        assert left < (Constants().progress if is_renewed else 1e-5)
+        assert left < (Constants().epoch_reduction if is_renewed else 1e-5)
         _, n_fewer, left = self.first_epoch(
             name, strengths, ProxQN(few_weights=PROBLEMS[name].n_coords)
         )  # not fewer
@@ -152,7 +152,7 @@ def test_an_epoch_that_has_done_enough_ends_where_its_metric_would_be_renewed(na
     assert (lengths[:2] % 2 == 0).all()  # the last epochs may reach their goal before
     for opening, length in zip(openings, lengths, strict=False):
         on_the_way = trace.violation[opening + 2 : opening + length : 2]
-        assert (on_the_way > Constants().progress * trace.violation[opening]).all()
+        assert (on_the_way > Constants().epoch_reduction * trace.violation[opening]).all()
 
 
 def test_violation_speaks_for_the_coordinates_that_may_not_enter():

@@ -20,10 +20,10 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import (
     Backtracking,
     ByShareOfBound,
-    DampedResolve,
+    CostAwareSweeps,
     Diagonal,
     Identity,
-    PricedSweeps,
+    LevenbergMarquardtSearch,
     ProxQN,
     TokenWise,
     TopViolators,
@@ -126,11 +126,11 @@ class TestDegenerateFeatures:
             (TokenWise, "max_dense", -1),
             (TokenWise, "growing_share", 0.0),
             (Diagonal, "refresh", 0),
-            (PricedSweeps, "most", 0),
+            (CostAwareSweeps, "most", 0),
             (TopViolators, "most", 0),
             (TopViolators, "outside", -0.1),
             (ByShareOfBound, "margin", -0.1),
-            (DampedResolve, "armijo", 1.0),
+            (LevenbergMarquardtSearch, "armijo", 1.0),
             (Backtracking, "beta", 1.5),
         ]
         for kind, name, value in wrong:

@@ -11,7 +11,7 @@ from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.stopping import Estimated, Gains, promise_of_zeros
+from crfqn.solvers.stopping import Estimated, Gains, predicted_gain_of_zeros
 
 
 def gains(values):
@@ -75,7 +75,7 @@ class TestZeros:
     def promise(self, w, strengths):
         penalty = GroupLasso(*strengths, n_features=F, n_states=K)
         problem = make_problem("logistic")
-        return promise_of_zeros(screen_point(penalty, point_at(problem, w))), problem
+        return predicted_gain_of_zeros(screen_point(penalty, point_at(problem, w))), problem
 
     def test_a_zero_in_a_row_with_weights(self):
         w = np.zeros((F, K))

@@ -41,7 +41,7 @@ from crfqn.papers.agarwal2014.fits import ItemStream
 from crfqn.papers.agarwal2014.generalized import HALF, LEAST_SQUARES_PARAMETERS, LeastSquaresPredictions
 from crfqn.papers.agarwal2014.generators import dense
 from crfqn.result import Progress, Result, Status, Trace
-from crfqn.solvers.validation import HeldOutLooks, ValidationSet
+from crfqn.solvers.validation import ValidationHistory, ValidationSet
 from crfqn.threads import Pool
 from crfqn.time_limit import TimeIsUp, TimeLimit
 
@@ -292,13 +292,13 @@ class StageRules(NamedTuple):
     patience: int | None = None
     tol: float | None = None
 
-    def best(self, trace: Trace, looks: HeldOutLooks) -> int:
+    def best(self, trace: Trace, looks: ValidationHistory) -> int:
         """Return the number of stages to keep: up to the best look if there is patience, else all."""
         if self.patience is None or looks.best is None:
             return trace.rows[-1].iteration
         return max(1, looks.iterations[looks.best_look])
 
-    def reason_to_stop(self, trace: Trace, looks: HeldOutLooks) -> Status | None:
+    def reason_to_stop(self, trace: Trace, looks: ValidationHistory) -> Status | None:
         """Return why the latest stage is the last, or None."""
         last = trace.rows[-1]
         if self.patience is not None and last.iteration - self.best(trace, looks) >= self.patience:
@@ -479,7 +479,7 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
             scores.append(accuracy)
             return -squared_error if self.STOPS_BY_LOSS else accuracy
 
-        looks = HeldOutLooks(ValidationSet(score, 0.0, 0, "accuracy"))
+        looks = ValidationHistory(ValidationSet(score, 0.0, 0, "accuracy"))
 
         def add_stages(
             stages: StagesT, items: ItemStream, trace: Trace, rules: StageRules, is_watched: bool

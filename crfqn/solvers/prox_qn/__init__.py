@@ -9,9 +9,22 @@ from crfqn.solvers.prox_qn.active_set import AllCoordinates, ByLastViolation, By
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.prox_qn.metric import Diagonal, Identity, TokenWise
 from crfqn.solvers.prox_qn.prox_qn import ProxQN, Stage, WarmStart
-from crfqn.solvers.prox_qn.step import Backtracking, DampedResolve, PaperSweeps, PricedSweeps
+from crfqn.solvers.prox_qn.step import Backtracking, CostAwareSweeps, LevenbergMarquardtSearch, PaperSweeps
 
 __all__ = [
-    "AllCoordinates", "Backtracking", "ByLastViolation", "ByShareOfBound", "Constants", "DampedResolve", "Diagonal",
-    "Identity", "PaperSweeps", "PricedSweeps", "ProxQN", "Stage", "TokenWise", "TopViolators", "WarmStart",
+    "AllCoordinates",
+    "Backtracking",
+    "ByLastViolation",
+    "ByShareOfBound",
+    "Constants",
+    "CostAwareSweeps",
+    "Diagonal",
+    "Identity",
+    "LevenbergMarquardtSearch",
+    "PaperSweeps",
+    "ProxQN",
+    "Stage",
+    "TokenWise",
+    "TopViolators",
+    "WarmStart",
 ]  # fmt: skip

@@ -93,7 +93,7 @@ class TopViolators:
             keep = blocks.spread(enters)
             active.restrict(keep)
             active.outside = float(violation[~keep].max(initial=0.0))
-        active.is_growing = active.outside > 0 or (was_growing and active.violation > penalty.least_threshold)
+        active.is_growing = active.outside > 0 or (was_growing and active.violation > penalty.min_threshold)
         return active
 
     def goal(self, goal: float, active: ScreenedPoint) -> float:

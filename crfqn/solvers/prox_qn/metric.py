@@ -276,5 +276,5 @@ def least_scale(active: ScreenedPoint) -> Vector:
     A non-zero weight has |sum_t x_t (p_t - y_t)| = l1 at the optimum, and hence a curvature of about l1 max |x| where
     the fit is nearly without an error: what is added to the metric must not be more.
     """
-    scale, radius = active.point.objective.feature_scale(active.coords), active.penalty.least_threshold
+    scale, radius = active.point.objective.feature_scale(active.coords), active.penalty.min_threshold
     return np.minimum(scale, radius * np.sqrt(scale)) if radius > 0 else scale

@@ -43,11 +43,11 @@ from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.prox_qn.metric import CompactBFGS, Identity, Metric, TokenWise
 from crfqn.solvers.prox_qn.step import (
     Backtracking,
-    DampedResolve,
+    CostAwareSweeps,
     Globalisation,
     Globalised,
+    LevenbergMarquardtSearch,
     PaperSweeps,
-    PricedSweeps,
     QuadraticModel,
     Search,
     Sweeps,
@@ -57,10 +57,10 @@ from crfqn.solvers.stochastic.online_start import OnlineStart
 
 
 class Stage(NamedTuple):
-    """Minimise over every stride-th item with a penalty `stronger` times the asked one."""
+    """Minimise over every stride-th item with `penalty_factor` times the requested penalty."""
 
     stride: int
-    stronger: float
+    penalty_factor: float
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class WarmStart:
     ) -> Generator[State, None, Point]:
         """Run the stages; yields their states, marked with the sample's share, and returns where to start. Counts a
         sample's passes as its share of a pass over all items."""
-        online = OnlineStart(constants.online_epochs, constants.dearest_epoch)
+        online = OnlineStart(constants.online_epochs, constants.max_epoch_cost)
         if online.suits(objective, penalty):
             return (yield from online.states(objective, penalty, start))
         fewest = max(self.fewest_positions, self.fewest_by_weight * objective.n_coords)
@@ -97,8 +97,8 @@ class WarmStart:
             share = sample.total_weight / whole.total_weight
             if share == 0:
                 continue
-            scaled, before = penalty.scaled(share * stage.stronger), sample.n_passes
-            least = constants.stage_tolerance * scaled.least_threshold
+            scaled, before = penalty.scaled(share * stage.penalty_factor), sample.n_passes
+            least = constants.stage_tolerance * scaled.min_threshold
             for n_steps, state in enumerate(solver.steps(sample, scaled, sample.at(*weights))):
                 objective.n_passes += share * (sample.n_passes - before)
                 before = sample.n_passes
@@ -117,8 +117,8 @@ class ProxQN(Solver):
     ----------
     metric : Identity, Diagonal or TokenWise, which B0 is (section 2.1): gamma I in the paper
     memory : int, the secant pairs m (paper: 10)
-    sweeps : PaperSweeps or PricedSweeps, how well the quadratic model is solved (line 22)
-    globalisation : Backtracking or DampedResolve, what makes a step a descent (lines 31-35)
+    sweeps : PaperSweeps or CostAwareSweeps, how well the quadratic model is solved (line 22)
+    globalisation : Backtracking or LevenbergMarquardtSearch, what makes a step a descent (lines 31-35)
     entry : AllCoordinates or TopViolators, the coordinates that open an epoch (lines 3 and 17)
     shrinking : ByLastViolation or ByShareOfBound, the zeros that leave it (line 8)
     cooling : float
@@ -146,8 +146,8 @@ class ProxQN(Solver):
 
     metric: Metric = field(default_factory=TokenWise)
     memory: int = 10
-    sweeps: Sweeps = field(default_factory=PricedSweeps)
-    globalisation: Globalisation = field(default_factory=DampedResolve)
+    sweeps: Sweeps = field(default_factory=CostAwareSweeps)
+    globalisation: Globalisation = field(default_factory=LevenbergMarquardtSearch)
     entry: WorkingSetRule = field(default_factory=TopViolators)
     shrinking: Shrinking = field(default_factory=ByShareOfBound)
     cooling: float = 0.1
@@ -206,7 +206,7 @@ class ProxQN(Solver):
         """Run lines 4-42 on a working set; yields a state a step, and returns the number of steps, whether a search has
         failed, and M^, the largest violation an iteration before."""
         goal, is_small = self.goal(objective, active), self.is_small(objective, active)
-        enough = self.constants.progress * active.violation
+        enough = self.constants.epoch_reduction * active.violation
         # Lines 3 and 17: S, Y, Q, Q^ are empty.
         base = self.metric.base(active, self.constants, objective.n_passes - passes_before)
         metric = CompactBFGS(*base, self.memory)
@@ -233,7 +233,7 @@ class ProxQN(Solver):
                 return n, has_failed, last_violation
             gain = before - active.value
             largest_gain = max(largest_gain, gain)
-            is_exhausted = active.outside > 0 and gain < self.constants.exhausted * largest_gain
+            is_exhausted = active.outside > 0 and gain < self.constants.min_relative_decrease * largest_gain
             n += 1
             yield active.state(is_screening=False)
 
@@ -254,7 +254,7 @@ class ProxQN(Solver):
 
     def goal(self, objective: Objective, active: ScreenedPoint) -> float:
         """Return the violation at which the epoch ends, a share of the one that it opens with (line 18)."""
-        cooling = self.constants.to_the_end if self.is_small(objective, active) else self.cooling
+        cooling = self.constants.final_tolerance if self.is_small(objective, active) else self.cooling
         return self.entry.goal(cooling * max(active.violation, active.outside), active)
 
     def is_small(self, objective: Objective, active: ScreenedPoint) -> bool:

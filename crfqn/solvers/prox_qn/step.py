@@ -3,7 +3,8 @@
     min_d  g'd + 1/2 d'(B + D) d + penalty(w + d)
 
 is the model (paper, equation 2; Algorithm 2, lines 21-30); D, the damping, is a diagonal, none in the paper. Where a
-step fails the paper searches along d (`Backtracking`); `DampedResolve` solves the model again with a larger diagonal,
+step fails the paper searches along d (`Backtracking`); `LevenbergMarquardtSearch` solves the model again with a larger
+diagonal,
 
     D = coordinate damping + scale * diagonal of B0 + majorant_share * majorant curvature.
 
@@ -57,28 +58,28 @@ class PaperSweeps:
 
 
 @dataclass(frozen=True)
-class PricedSweeps:
+class CostAwareSweeps:
     """At most `most` sweeps, until one wins less for its price than the step so far.
 
     With a metric as good as the token-wise one many sweeps pay where a pass is expensive: on OCR (l1 = 100) the method
     took 116 passes to a gap of 1e-3 with 10 sweeps and 39 with 30; on LSHTC1 127 to 1e-4 with 30 and 102 with 60.
     Where a pass takes hardly longer than a sweep, as in text, fewer sweeps are cheaper: the first 2,000 sentences of
-    CoNLL-2000 (l1 = .1, l2 = .2) took 27 s with 60 sweeps, and take 7 s. Without `is_priced` equal problems in other
-    forms, whose passes take other numbers of operations, take the same steps.
+    CoNLL-2000 (l1 = .1, l2 = .2) took 27 s with 60 sweeps, and take 7 s. Without `is_cost_aware` equal problems in
+    other forms, whose passes take other numbers of operations, take the same steps.
     """
 
     most: int = 60
-    is_priced: bool = True
+    is_cost_aware: bool = True
 
     def __post_init__(self) -> None:
         check_numbers(self, 1, "most")
 
     def limits(self, of_step: float, n_coords: int, n_active: int) -> Limits:
-        return Limits(self.most, of_step if self.is_priced else np.inf)
+        return Limits(self.most, of_step if self.is_cost_aware else np.inf)
 
 
 # `limits` returns when the descent ends; of_step : operations of a step beside its sweeps.
-Sweeps: TypeAlias = PaperSweeps | PricedSweeps
+Sweeps: TypeAlias = PaperSweeps | CostAwareSweeps
 
 
 class QuadraticModel:
@@ -168,7 +169,7 @@ class Backtracking:
 
 
 @dataclass(frozen=True)
-class DampedResolve:
+class LevenbergMarquardtSearch:
     """Solve the model again with a larger diagonal when a step fails Armijo's rule.
 
     w + a d with a < 1 never makes a weight exactly zero: on OCR (l1 = 100) backtracking kept 72,000 coordinates active
@@ -181,7 +182,7 @@ class DampedResolve:
         check_shares(self, "armijo")
 
     def begin(self, metric: Metric, is_warm: bool, constants: Constants) -> DampedSearch:
-        share = constants.warm_share if is_warm else 1.0
+        share = constants.initial_damping if is_warm else 1.0
         damping = Damping(metric.is_measured, initial=share, majorant_share=share, constants=constants)
         return DampedSearch(self.armijo, damping)
 
@@ -242,7 +243,7 @@ class DampedSearch:
 def majorant_curvature(active: ScreenedPoint, constants: Constants) -> Vector:
     """Measure the curvature that each coordinate may meet on its way to a fit, (n,): a sweep over active columns."""
     majorant = active.point.curvature(active.coords).majorant
-    return constants.residual_share * majorant + constants.least_majorant * least_scale(active)
+    return constants.majorant_scale * majorant + constants.min_majorant * least_scale(active)
 
 
 class TriedStep(NamedTuple):
@@ -253,10 +254,10 @@ class TriedStep(NamedTuple):
     model_d: Vector
     blocks: Partition
 
-    def excess_curvature(self, noticeable: float) -> Vector:
+    def excess_curvature(self, excess_threshold: float) -> Vector:
         """Return the curvature beyond the model, one number for each block, spread over its coordinates (n,)."""
         surprise = np.maximum(self.blocks.total(self.d * (self.y - self.model_d)), 0.0)
-        counts = surprise > noticeable * surprise.mean() if surprise.size else np.empty(0, bool)
+        counts = surprise > excess_threshold * surprise.mean() if surprise.size else np.empty(0, bool)
         squares = self.blocks.total(self.d * self.d)
         per_block = np.zeros(surprise.size)
         np.divide(surprise, squares, out=per_block, where=counts & (squares > 0))
@@ -307,18 +308,18 @@ class Damping:
         """Adapt by the trust-region rule; `ratio`: of the decrease to the predicted one."""
         self.n_failures = 0
         if ratio > 0.75:
-            self.by_coordinate *= self.constants.softening
+            self.by_coordinate *= self.constants.damping_decrease
             self.scale = 0.25 * self.scale if self.scale > self.constants.smallest_scale else 0.0
-            self.majorant_share = max(self.constants.least_share, 0.5 * self.majorant_share)
+            self.majorant_share = max(self.constants.min_damping, 0.5 * self.majorant_share)
         elif ratio < 0.5:
             self._hold_back(trial)
 
     def _hold_back(self, trial: TriedStep) -> None:
-        excess = trial.excess_curvature(self.constants.noticeable)
+        excess = trial.excess_curvature(self.constants.excess_threshold)
         self.by_coordinate = np.maximum(self.by_coordinate, excess)
 
 
 # A run's search: `open_epoch` and `restrict` follow the active set; `move` solves the model and moves the set's point
 # to where the objective has fallen enough.
 Search: TypeAlias = Backtracking | DampedSearch
-Globalisation: TypeAlias = Backtracking | DampedResolve
+Globalisation: TypeAlias = Backtracking | LevenbergMarquardtSearch

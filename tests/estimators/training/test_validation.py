@@ -20,7 +20,7 @@ from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
 from crfqn.metrics import span_f1_score
 from crfqn.result import Status
-from crfqn.solvers.validation import SHARE, HeldOutLooks, ValidationSet
+from crfqn.solvers.validation import SHARE, ValidationHistory, ValidationSet
 
 WORDS, LABELS = 60, np.array(["O", "B-A", "I-A"])
 WEIGHTS = np.random.default_rng(0).normal(size=(WORDS, 3))
@@ -182,14 +182,14 @@ class TestWatch:
     """Looks are due by passes, and cost no more than a share of these."""
 
     def test_looks_cost_a_share_of_the_passes(self):
-        watch = HeldOutLooks(ValidationSet(lambda weights: 0.0, 0.5, 1000, "score"))
+        watch = ValidationHistory(ValidationSet(lambda weights: 0.0, 0.5, 1000, "score"))
         for step in range(100):
             watch.after_step(NO_WEIGHTS, step, float(step), 1.0, 1.0)
         np.testing.assert_array_equal(np.diff(watch.iterations), round(0.5 / SHARE))
 
     def test_patience_counts_looks_without_a_better_score(self):
         scores = iter([0.1, 0.5, 0.5, 0.4, 0.6, 0.1, 0.2, 0.3])
-        watch = HeldOutLooks(ValidationSet(lambda weights: next(scores), 0.0, 3, "score"))
+        watch = ValidationHistory(ValidationSet(lambda weights: next(scores), 0.0, 3, "score"))
         is_over = []
         for step in range(8):
             watch.after_step(NO_WEIGHTS, step, float(step), float(step), 1.0)

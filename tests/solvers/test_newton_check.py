@@ -1,4 +1,4 @@
-"""The second look at where an estimate would end a run: what it finds, and what it keeps from being claimed."""
+"""The Newton check where an estimate would end a run: what it finds, and what it keeps from being claimed."""
 
 import warnings
 
@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, load
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.newton_on_support import second_look
+from crfqn.solvers.newton_on_support import newton_check
 from crfqn.solvers.screened_point import screen_point
 
 TOL = 1e-3
@@ -99,10 +99,10 @@ def test_all_directions_lead_to_the_optimum(name, strengths):
     )
     seen = screen_point(penalty, point_at(problem, weights_like(problem, scale=0.1)))
     best, _ = optimum(problem, strengths, "l2")
-    there, won = second_look(seen, 1e-6, n_features * n_states)
+    there, won = newton_check(seen, 1e-6, n_features * n_states)
     assert there.value == pytest.approx(best, rel=1e-5)
     assert won == pytest.approx((seen.value - there.value) / there.value)
-    again, won = second_look(there, 1e-4, n_features * n_states)
+    again, won = newton_check(there, 1e-4, n_features * n_states)
     assert again is there
     assert won == 0.0
 
