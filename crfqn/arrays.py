@@ -51,8 +51,8 @@ class Screening:
 
     def above(self, threshold: float) -> Screening:
         """Return the coordinates with |gradient| > threshold."""
-        return self.only(np.abs(self.gradient) > threshold)
+        return self.restricted_to(np.abs(self.gradient) > threshold)
 
-    def only(self, keep: NDArray[np.bool_]) -> Screening:
+    def restricted_to(self, keep: NDArray[np.bool_]) -> Screening:
         """Return the coordinates where `keep`, a mask, is true."""
         return Screening(self.coords[keep], self.gradient[keep])

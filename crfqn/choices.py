@@ -18,41 +18,37 @@ def load_class(name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class PenaltyRow:
+class PenaltySpec:
     """A row of the table of penalties.
 
     description : what of the weights it adds up
     class_path : the class that `from_strengths` makes it of, by its dotted name
     strengths : names of its strengths; the first one is varied by a regularisation path
-    norm : the norm of a row of weights, where the penalty has groups
-    with_factors : its class with a factor for each feature; empty where there is none
+    norm : the norm of a row of weights, if the penalty has groups
+    has_factors : whether the class multiplies its strengths by the factors of features
+    with_groups : its class with blocks of features as groups, by its dotted name; empty if there is none
     """
 
     description: str
     class_path: str
     strengths: tuple[str, ...]
     norm: str = "l2"
-    with_factors: str = ""
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether it has norms of groups of weights."""
-        return "group_l1" in self.strengths
+    has_factors: bool = False
+    with_groups: str = ""
 
 
 _NET, _ROWS = "crfqn.penalties.elastic_net.ElasticNet", "crfqn.penalties.group_lasso.GroupLasso"
-_FACTORED = "crfqn.penalties.factors.Factored"
-PENALTIES: Mapping[str, PenaltyRow] = {
-    "l1/l2": PenaltyRow("the lengths of rows, a feature's weights for all classes",
-        _ROWS, ("group_l1",), with_factors=f"{_FACTORED}GroupLasso"),
-    "l1/linf": PenaltyRow("the largest sizes of rows",
-        _ROWS, ("group_l1",), "linf", with_factors=f"{_FACTORED}GroupLasso"),
-    "sparse-group": PenaltyRow("the lengths of rows and the sizes of weights",
-        _ROWS, ("group_l1", "l1"), with_factors=f"{_FACTORED}GroupLasso"),
-    "l1": PenaltyRow("the sizes of weights", _NET, ("l1",), with_factors=f"{_FACTORED}ElasticNet"),
-    "elastic-net": PenaltyRow("the sizes of weights and their squares",
-        _NET, ("l1", "l2"), with_factors=f"{_FACTORED}ElasticNet"),
-    "l2": PenaltyRow("the squares of weights", _NET, ("l2",), with_factors=f"{_FACTORED}ElasticNet"),
+_FEATURE_BLOCKS = "crfqn.papers.chierchia2015.norms.FeatureBlocks"
+PENALTIES: Mapping[str, PenaltySpec] = {
+    "l1/l2": PenaltySpec("the lengths of rows, a feature's weights for all classes",
+        _ROWS, ("group_l1",), has_factors=True, with_groups=_FEATURE_BLOCKS),
+    "l1/linf": PenaltySpec("the largest sizes of rows",
+        _ROWS, ("group_l1",), "linf", has_factors=True, with_groups=_FEATURE_BLOCKS),
+    "sparse-group": PenaltySpec("the lengths of rows and the sizes of weights",
+        _ROWS, ("group_l1", "l1"), has_factors=True, with_groups=_FEATURE_BLOCKS),
+    "l1": PenaltySpec("the sizes of weights", _NET, ("l1",), has_factors=True),
+    "elastic-net": PenaltySpec("the sizes of weights and their squares", _NET, ("l1", "l2"), has_factors=True),
+    "l2": PenaltySpec("the squares of weights", _NET, ("l2",), has_factors=True),
 }  # fmt: skip
 
 
@@ -94,12 +90,12 @@ class ByFeatureRow:
 _ANY_GROUPS = ("auto", "prox-qn", "prox-qn-paper", "prox-gd", "fista", "spa-rsa", "fbpd")
 BY_FEATURE: Mapping[str, ByFeatureRow] = {
     "penalty_factors": ByFeatureRow("factors", "crfqn.penalties.factors.factors_by_column",
-        "crfqn.penalties.factors.feature_factors", "factors", "with_factors",
+        "crfqn.penalties.factors.feature_factors", "feature_factors", "has_factors",
         (*_ANY_GROUPS, "owl-qn", "l-bfgs", "feature-bcd", "gls", "gls-plain"),
         is_numeric=True, unnamed=1.0, read_file="crfqn.parameters.read_factor_file",
         help=': name=factor, of a pattern "w[0]=*=2", or a FILE of lines `name factor`; again for others'),
-    "feature_groups": ByFeatureRow("groups", "crfqn.penalties.blocks.blocks_by_column",
-        "crfqn.penalties.blocks.with_constant", "groups", "has_groups", _ANY_GROUPS,
+    "feature_groups": ByFeatureRow("groups", "crfqn.papers.chierchia2015.norms.blocks_by_column",
+        "crfqn.papers.chierchia2015.norms.with_constant", "feature_groups", "with_groups", _ANY_GROUPS,
         without={"penalty_factors": "so that groups are rows"}, takes_dense=False),
 }  # fmt: skip
 
@@ -110,12 +106,12 @@ class Form:
 
     class_path : the class that `over` makes it of, by its dotted name
     solvers : where not all solvers can train it: the names of those that can, by penalty, the default first
-    takes_bound : whether it may be bounded in the place of being minimised
+    bounded : what trains it under a bound in the place of minimising it, by its dotted name; empty if nothing does
     """
 
     class_path: str
     solvers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    takes_bound: bool = False
+    bounded: str = ""
 
     @property
     def loss_class(self) -> Any:
@@ -124,13 +120,13 @@ class Form:
 
 
 @dataclass(frozen=True)
-class LossRow:
+class LossSpec:
     """A row of the table of losses.
 
     description : what it is of an item
     flat, structured : its form over items with a label each, and over chains and taxonomies, where there is one
     estimator : the estimator of flat labels that recipes train it by
-    ridge_only : whether that estimator knows l2 alone
+    supports_l1 : whether that estimator knows other penalties than l2
     shifts_alike : whether a constant added to all intercepts changes nothing
     dense : under penalties over rows, the solvers where 5 %, and where half of the entries of the features are not
         zero, by their names in `automatic.TUNED`
@@ -140,31 +136,31 @@ class LossRow:
     flat: Form | None = None
     structured: Form | None = None
     estimator: str = "MulticlassClassifier"
-    ridge_only: bool = False
+    supports_l1: bool = True
     shifts_alike: bool = True
     dense: tuple[str, str] = ("margins", "margins")
 
 
 _HINGES, _LIKELIHOODS = "crfqn.objectives.losses.hinges", "crfqn.objectives.losses.likelihood"
 _FBPD = dict.fromkeys(PENALTIES, ("fbpd",)) | {"l2": ("dual", "fbpd")}
-LOSSES: Mapping[str, LossRow] = {
-    "squared-hinge": LossRow("the squares of the violated margins to other labels",
+LOSSES: Mapping[str, LossSpec] = {
+    "squared-hinge": LossSpec("the squares of the violated margins to other labels",
         Form(f"{_HINGES}.MulticlassSquaredHinge"), dense=("rows", "margins")),
-    "multitask-squared-hinge": LossRow("those of one classifier against the rest for each label",
+    "multitask-squared-hinge": LossSpec("those of one classifier against the rest for each label",
         Form(f"{_HINGES}.MultitaskSquaredHinge"), shifts_alike=False),
-    "logistic": LossRow("-log of its probability",
+    "logistic": LossSpec("-log of its probability",
         Form(f"{_LIKELIHOODS}.MultinomialLogistic"), Form(f"{_LIKELIHOODS}.Likelihood"),
         estimator="MulticlassCRF", dense=("likelihoods", "likelihoods")),
-    "hinge": LossRow("the largest violation of a margin, without curvature",
-        Form(f"{_HINGES}.MulticlassHinge", _FBPD, takes_bound=True),
+    "hinge": LossSpec("the largest violation of a margin, without curvature",
+        Form(f"{_HINGES}.MulticlassHinge", _FBPD, bounded="crfqn.papers.chierchia2015.bounded_loss.BoundedLoss"),
         Form("crfqn.objectives.losses.structured.StructuralHinge", {"l2": ("block-frank-wolfe",)})),
     # Of dense features, each with an estimator of its own.
-    "generalized-least-squares": LossRow("that of a link, in steps with one metric",
-        estimator="GeneralizedLeastSquares", ridge_only=True),
-    "calibrated-least-squares": LossRow("that of a link that is learnt",
-        estimator="CalibratedLeastSquares", ridge_only=True),
-    "stagewise-regression": LossRow("that of a link, by stages of features",
-        estimator="StagewiseRegression", ridge_only=True),
+    "generalized-least-squares": LossSpec("that of a link, in steps with one metric",
+        estimator="GeneralizedLeastSquares", supports_l1=False),
+    "calibrated-least-squares": LossSpec("that of a link that is learnt",
+        estimator="CalibratedLeastSquares", supports_l1=False),
+    "stagewise-regression": LossSpec("that of a link, by stages of features",
+        estimator="StagewiseRegression", supports_l1=False),
 }  # fmt: skip
 FLAT: Mapping[str, Form] = {name: row.flat for name, row in LOSSES.items() if row.flat}
 STRUCTURED: Mapping[str, Form] = {name: row.structured for name, row in LOSSES.items() if row.structured}

@@ -72,7 +72,8 @@ def attributes(kind: type) -> frozenset[str]:
 def methods(name: str) -> tuple[Any, ...]:
     """All public functions and methods of a name, and the classes of this name."""
     found = [found for other, found in objects() if other == name and callable(found)]
-    return (*found, *(m for kind in classes().values() if callable(m := getattr(kind, name, None))))
+    kinds = {kind for _, kind in objects() if inspect.isclass(kind)}  # several may have one name
+    return (*found, *(m for kind in kinds if callable(m := getattr(kind, name, None))))
 
 
 def takes(function: Any, keyword: str | None) -> bool:

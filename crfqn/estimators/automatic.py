@@ -30,7 +30,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, Coords
-from crfqn.choices import PENALTIES, STRENGTHS, PenaltyRow, load_class
+from crfqn.choices import PENALTIES, STRENGTHS, PenaltySpec, load_class
 from crfqn.errors import InputError
 from crfqn.messages import hint, shorten
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
@@ -307,7 +307,7 @@ LINEAR_PARAMETERS = {
 DEFAULTS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
 
 
-def named_penalty(name: object) -> PenaltyRow:
+def named_penalty(name: object) -> PenaltySpec:
     """Return the penalty of this name; InputError for another name."""
     if not isinstance(name, str) or name not in PENALTIES:
         raise InputError(f"penalty: expected one of {[*PENALTIES]}, got {name!r}")
@@ -344,7 +344,7 @@ def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | 
 def make_penalty(name: str, strengths: Strengths, layout: Layout, norm: str | None = None) -> Penalty:
     """Return the penalty of a name, with the norm of rows that its row of the table has, or another one."""
     row = named_penalty(name)
-    class_path = row.class_path if layout.factors is None else row.with_factors
+    class_path = row.class_path if layout.feature_groups is None else row.with_groups
     penalty: Penalty = load_class(class_path).from_strengths(
         strengths, layout._replace(norm=norm or row.norm)
     )

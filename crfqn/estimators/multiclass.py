@@ -26,23 +26,8 @@ from crfqn.estimators.by_feature import given
 from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.sources import InMemory, Source
 from crfqn.model.labels import LabelSpace
-from crfqn.objectives.objective import BoundedObjective
-from crfqn.objectives.support import Support
 from crfqn.parameters import with_parameter_documentation
-from crfqn.penalties import LossBudget
 from crfqn.penalties.penalty import Layout, Penalty
-from crfqn.threads import Pool
-
-
-@dataclass(frozen=True, eq=False)
-class BoundedLoss:
-    """Items whose loss is bounded, and not minimised."""
-
-    source: InMemory
-    bound: float
-
-    def objective(self, support: Support | None, pool: Pool) -> BoundedObjective:
-        return BoundedObjective(self.source.objective(support, pool), LossBudget(self.bound))
 
 
 @with_parameter_documentation
@@ -142,8 +127,8 @@ class MulticlassClassifier(ItemClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.constraint is not None and not self.loss_form.takes_bound:
-            bounded = " or ".join(repr(name) for name, form in FLAT.items() if form.takes_bound)
+        if self.constraint is not None and not self.loss_form.bounded:
+            bounded = " or ".join(repr(name) for name, form in FLAT.items() if form.bounded)
             raise InputError(
                 f"constraint: a bound on the loss needs loss={bounded}, got loss={self.loss!r}; expected None"
             )
@@ -177,7 +162,10 @@ class MulticlassClassifier(ItemClassifier):
             offset = np.full((source.loss.n_states, n_items), float(self.margin))
             offset[targets, np.arange(n_items)] = 0.0
             source = replace(source, offset=offset)
-        return source if self.constraint is None else BoundedLoss(source, float(self.constraint))
+        if self.constraint is None:
+            return source
+        bounded: Source = load_class(self.loss_form.bounded)(source, float(self.constraint))
+        return bounded
 
 
 @with_parameter_documentation

@@ -218,7 +218,7 @@ def pass_on_interrupt(result: Result) -> None:
 def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> str | None:
     """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all
     are, or no weight would change the loss, as with one label."""
-    is_kept = ~penalty.is_differentiable(result.coords)
+    is_kept = ~penalty.is_smooth(result.coords)
     is_empty = penalty.min_threshold > 0 and result.status in SOLVED and not result.weights[is_kept].any()
     if not is_empty:
         return None

@@ -29,7 +29,6 @@ from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.operations import STATE, Operations
 from crfqn.objectives.point import Point
 from crfqn.objectives.support import Support
-from crfqn.penalties.penalty import LossBudget
 from crfqn.threads import Pool
 
 LONGEST = 256  # positions of an item that is learned from as a whole
@@ -112,11 +111,9 @@ class MethodState:
 
     Attributes
     ----------
-    is_constrained : whether it is made of a bound on the loss, in the place of the loss
     takes_blocks : whether it is made of items that come in blocks, too
     """
 
-    is_constrained: ClassVar[bool] = False
     takes_blocks: ClassVar[bool] = False
 
     def __init__(self, objective: Any, *arguments: Any) -> None:
@@ -272,7 +269,7 @@ class BaseObjective:
 
     def check_state(self, kind: type[MethodState]) -> None:
         """Raise ViewError unless the state of a method can be made."""
-        if kind.is_constrained or (self.in_blocks and not kind.takes_blocks):
+        if self.in_blocks and not kind.takes_blocks:
             raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
         if self.first.loss.edge_layout.has_contexts:
             raise ViewError(
@@ -451,50 +448,3 @@ class Objective(BaseObjective):
         nodes = (first[:, None] + features).reshape(-1)
         coords = with_edges(nodes, edges + self.map.n_features * self.n_states)
         return coords if self.support.is_everything else coords[self.support.contains(coords)]
-
-
-class BoundedObjective(Objective):
-    """The indicator of {w: loss(w) <= eta}: 0 there, infinite elsewhere, without gradients. The penalty is minimised,
-    and it stands in the place of the loss (Chierchia et al. 2015, equation 8)."""
-
-    def __init__(self, objective: Objective, budget: LossBudget) -> None:
-        super().__init__(
-            objective.map, objective.loss, objective.weights, objective.support, objective.offset
-        )
-        self.budget, self.loss_objective = budget, objective
-
-    @property
-    def parts(self) -> list[Objective]:  # type: ignore[override]
-        """The loss itself."""
-        return [self.loss_objective]
-
-    def at(self, coords: Coords, weights: Vector) -> BoundedPoint:  # type: ignore[override]
-        """Return a point of which only the weights are known."""
-        return BoundedPoint(self.loss_objective, coords, weights)
-
-    has_curvature = has_hessian_bound = has_gram = proves_zeros = False  # type: ignore[assignment]
-
-    def refusal(self, fact: str) -> str:
-        """Return why nothing of the kind holds."""
-        return "a bound on the loss has values only: it needs the constrained FBPD"
-
-    def check_state(self, kind: type[MethodState]) -> None:
-        """Raise ViewError but for the state that is made of a bound."""
-        if not kind.is_constrained:
-            raise ViewError(f"a bound on the loss has no {kind.__name__}: it needs the constrained FBPD")
-        kind.check(self)
-
-    def sample(self, stride: int) -> Any:
-        """Refuse: a bound on the loss of all items says nothing of some."""
-        raise ViewError("a bound on the loss of all items has no sample of them")
-
-
-class BoundedPoint(Point):
-    """Weights within the bound, or not: nothing is added to the penalty."""
-
-    value = 0.0  # type: ignore[assignment]
-
-    @property
-    def image(self) -> Any:  # type: ignore[override]
-        """Refuse to evaluate: an indicator has no gradient."""
-        raise ViewError("a bound on the loss has no gradient: it needs the constrained FBPD")

@@ -202,7 +202,7 @@ class Point(BasePoint):
 
     def _within_support(self, found: Screening) -> Screening:
         support = self.objective.support
-        return found if support.is_everything else found.only(support.contains(found.coords))
+        return found if support.is_everything else found.restricted_to(support.contains(found.coords))
 
     def squares(self, coords: Coords) -> Vector:
         """Return diagonal and majorant of the curvature, (2, coords).

@@ -6,7 +6,7 @@ quadratic model under itself: a solver need not know which penalty it has.
 """
 
 from crfqn.penalties.elastic_net import ElasticNet
-from crfqn.penalties.group_lasso import NORMS, FeatureBlocks, GroupLasso
-from crfqn.penalties.penalty import LossBudget, Ridge
+from crfqn.penalties.group_lasso import NORMS, GroupLasso
+from crfqn.penalties.penalty import Ridge
 
-__all__ = ["NORMS", "ElasticNet", "FeatureBlocks", "GroupLasso", "LossBudget", "Ridge"]
+__all__ = ["NORMS", "ElasticNet", "GroupLasso", "Ridge"]

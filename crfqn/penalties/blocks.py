@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from crfqn.errors import InputError
-from crfqn.penalties.penalty import Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +22,7 @@ class Partition:
         return Partition(np.arange(n), np.arange(n + 1))
 
     @staticmethod
-    def of_names(names: NDArray[np.int64]) -> Partition:
+    def from_names(names: NDArray[np.int64]) -> Partition:
         """Make a block of all coordinates with the same name, (n,), in the order of the names."""
         order = np.argsort(names, kind="stable")
         is_new = np.diff(names[order], prepend=-1) != 0
@@ -66,7 +60,7 @@ class Partition:
         is_there[places] = True
         return self.largest(is_there).astype(bool)
 
-    def only(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], Partition]:
+    def restricted_to(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], Partition]:
         """Return the places of the chosen blocks' coordinates, and the partition of these alone."""
         sizes = self.sizes[chosen]
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -79,23 +73,3 @@ class Partition:
         out = np.empty(self.order.size, per_block.dtype)
         out[self.order] = np.repeat(per_block, self.sizes)
         return out
-
-
-def blocks_by_column(groups: object, names: Sequence[str] | None, n_features: int) -> NDArray[np.int64]:
-    """Number the blocks of F = `n_features` columns, int64 (F,), each so many in order, or by a label a column;
-    InputError for other `groups`."""
-    if isinstance(groups, Integral) and not isinstance(groups, bool) and int(groups) >= 1:
-        return np.arange(n_features) // int(groups)
-    labels = np.asarray(groups)
-    if labels.shape != (n_features,) or labels.dtype.kind not in "biuUS":
-        got = f"an array of shape {labels.shape} and dtype {labels.dtype}" if labels.ndim else repr(groups)
-        raise InputError(
-            f"feature_groups: expected None, a block size >= 1 or {n_features} labels, one a feature, got {got}"
-        )
-    return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int64)
-
-
-def with_constant(blocks: NDArray[np.int64], space: Any, layout: Layout) -> NDArray[np.int64]:
-    """Return the blocks of a training's columns, in which a constant is a block of its own."""
-    constant = np.full(layout.n_features - blocks.size, blocks.max(initial=-1) + 1)
-    return np.concatenate([blocks, constant]).astype(np.int64)

@@ -1,21 +1,20 @@
-"""The elastic net (Zou and Hastie 2005), l1 |w_j| + l2/2 w_j^2, with some coordinates unpenalised.
+"""The elastic net (Zou and Hastie 2005), l1 |w_j| + l2/2 w_j^2: a penalty without blocks.
 
 Shapes: n coordinates that are passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import NO_COORDS, Coords, Vector
+from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.kernels.coordinate_descent import Subproblem, descend
 from crfqn.penalties.blocks import Partition
-from crfqn.penalties.penalty import NO_RIDGE, Layout, Penalty, Ridge, check_strengths
+from crfqn.penalties.penalty import NO_RIDGE, Penalty, Ridge
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +26,7 @@ class ElasticNet(Penalty):
     l1, l2 : float >= 0, in nats a unit of weight: the loss is a sum over items, not a mean.
     unpenalised : sorted ndarray of int64: coordinates without penalty (intercepts).
     ridge : Ridge: coordinates with an L2 term of their own and no L1.
+    feature_factors : FeatureFactors, optional: they multiply the strengths of weights.
     """
 
     is_separable: ClassVar[bool] = True
@@ -35,34 +35,18 @@ class ElasticNet(Penalty):
     l2: float = 0.0
     unpenalised: Coords = field(default_factory=lambda: NO_COORDS)
     ridge: Ridge = NO_RIDGE
-
-    def __post_init__(self) -> None:
-        check_strengths(self, *self.STRENGTHS)
-
-    @classmethod
-    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> ElasticNet:
-        return cls(strengths["l1"], strengths["l2"], layout.unpenalised)
-
-    @property
-    def min_threshold(self) -> float:
-        return self.least_l1
-
-    @property
-    def is_quadratic(self) -> bool:
-        return self.l1 == 0 and type(self).l1_of is Penalty.l1_of
+    feature_factors: Any = field(default=None, kw_only=True)
 
     def at(self, coords: Coords) -> LocalElasticNet:
         return LocalElasticNet(self.l1_of(coords), self.l2_of(coords))
 
-    def screen(self, point: Any) -> Any:
-        """Return the coordinates with |gradient| above the least l1, the zeros that may move, and those of the ridge;
-        unpenalised ones may be missing."""
-        return self._with_ridge(point.screen(self.least_l1), point)
-
-    def norm_bounds(self, value: float) -> tuple[float, float]:
-        l1_norm = value / self.l1 if self.l1 > 0 else np.inf
-        l2_norm = min(l1_norm, float(np.sqrt(2.0 * value / self.l2)) if self.l2 > 0 else np.inf)
-        return self._norms_with_ridge(value, l1_norm, l2_norm)
+    def screen(self, point: Any) -> Screening:
+        """Return the coordinates of weights and with |gradient| above l1, and those of the ridge; unpenalised ones may
+        be missing."""
+        screening = point.screen(self.min_l1)
+        if self.feature_factors is not None:
+            screening = self._may_move(screening, point)
+        return self._with_ridge(screening, point)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Penalties with a factor for each feature: a feature's weights are penalised by the strengths times its factor.
+"""Factors of features: a feature's weights are penalised by the strengths times its factor.
 
     sum_f v_f (l1 ||w_f||_1 + l2/2 ||w_f||^2 + group_l1 ||w_f||),    v_f >= 0, 0: the feature is not penalised
 
@@ -13,18 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from crfqn.arrays import Coords, Screening, Vector
+from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.sparse import entries_at, union
 from crfqn.messages import shorten
-from crfqn.penalties.elastic_net import ElasticNet
-from crfqn.penalties.group_lasso import GroupLasso, LocalGroupLasso
-from crfqn.penalties.penalty import Layout, Penalty, are_members
+from crfqn.penalties.penalty import Layout
 
 EXPECTED = "penalty_factors: expected finite numbers >= 0"
 ANY = "*"  # in a name: any characters
@@ -36,13 +32,13 @@ class FeatureFactors(NamedTuple):
     columns : float64 (F,), of each column of features, for all of its states
     contexts : float64 (C,), of the K K edge weights of each context: transitions and then bigram features
     n_states : K
-    least : the smallest factor above 0 of a penalised weight
+    minimum : the smallest factor above 0 of a penalised weight
     """
 
     columns: Vector
     contexts: Vector
     n_states: int
-    least: float
+    minimum: float
 
     def at(self, coords: Coords) -> Vector:
         """Return the factor of each coordinate, (n,)."""
@@ -63,111 +59,6 @@ class FeatureFactors(NamedTuple):
         return np.concatenate([nodes.reshape(-1), n_columns * self.n_states + edges.reshape(-1)]).astype(
             np.int64
         )
-
-
-class Factored(Penalty):
-    """What penalties with factors have in common; `PLAIN` is the class without. The field `unpenalised` gets the
-    coordinates of factor 0 as well."""
-
-    has_one_l1 = needs_check = False  # type: ignore[assignment]
-    PLAIN: ClassVar[Any]
-    factors: FeatureFactors
-
-    def __post_init__(self) -> None:
-        super().__post_init__()  # type: ignore[misc]
-        object.__setattr__(
-            self, "unpenalised", union(self.unpenalised, self.factors.zeros())
-        )  # frozen otherwise
-
-    @property
-    def weakest(self) -> Any:
-        """The penalty without factors whose strengths are the least of any penalised weight: bounds that hold for it
-        hold for this one."""
-        settings = {each.name: getattr(self, each.name) for each in fields(self.PLAIN) if each.init}
-        return self.PLAIN(**settings | {name: self.factors.least * settings[name] for name in self.STRENGTHS})
-
-    @property
-    def least_l1(self) -> float:
-        return self.factors.least * self.l1
-
-    @property
-    def min_threshold(self) -> float:
-        return float(self.weakest.min_threshold)
-
-    def l1_of(self, coords: Coords) -> Vector:
-        return super().l1_of(coords) * self.factors.at(coords)
-
-    def l2_of(self, coords: Coords) -> Vector:
-        strengths = super().l2_of(coords) * self.factors.at(coords)
-        strengths[are_members(coords, self.ridge.coords)] = self.ridge.l2
-        return strengths
-
-    def norm_bounds(self, value: float) -> tuple[float, float]:
-        bounds: tuple[float, float] = self.weakest.norm_bounds(value)
-        return bounds
-
-    def screen(self, point: Any) -> Screening:
-        """Return of what may leave zero under the weakest strengths what may under those of its coordinates."""
-        screening = self.weakest.screen(point)
-        coords, gradient = screening.coords, screening.gradient
-        w = entries_at(coords, point.coords, point.weights)
-        local = self.at(coords)
-        return screening.only(
-            (local.dual_norm(w, gradient) > local.threshold) | self.is_differentiable(coords)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class FactoredElasticNet(Factored, ElasticNet):
-    """sum_f v_f (l1 ||w_f||_1 + l2/2 ||w_f||^2). Parameters as of `ElasticNet`, and
-
-    Parameters
-    ----------
-    factors : FeatureFactors
-    """
-
-    PLAIN: ClassVar = ElasticNet
-
-    factors: FeatureFactors = field(kw_only=True)
-
-    @classmethod
-    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> FactoredElasticNet:
-        return cls(strengths["l1"], strengths["l2"], layout.unpenalised, factors=layout.factors)
-
-    @property
-    def is_quadratic(self) -> bool:
-        return self.l1 == 0
-
-
-@dataclass(frozen=True, eq=False)
-class FactoredGroupLasso(Factored, GroupLasso):
-    """sum_f v_f (group_l1 ||w_f|| + l1 ||w_f||_1 + l2/2 ||w_f||^2). Parameters as of `GroupLasso`, and
-
-    Parameters
-    ----------
-    factors : FeatureFactors
-    """
-
-    PLAIN: ClassVar = GroupLasso
-
-    factors: FeatureFactors = field(kw_only=True)
-
-    @classmethod
-    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> FactoredGroupLasso:
-        if layout.groups is not None:
-            raise InputError("feature_groups: with penalty_factors expected None, rows as groups")
-        return cls(
-            strengths["group_l1"], strengths["l1"], strengths["l2"], layout.norm, layout.unpenalised,
-            n_features=layout.n_features, n_states=layout.n_states, factors=layout.factors,
-        )  # fmt: skip
-
-    def _at(self, coords: Coords) -> LocalGroupLasso:
-        local = super()._at(coords)
-        firsts = coords[local.blocks.firsts]
-        factors = self.factors.at(firsts)
-        factors[are_members(firsts, self.ridge.coords)] = 1.0
-        strengths = (local.l1 * factors, local.group * factors, local.l2 * factors)
-        return LocalGroupLasso(local.blocks, *strengths, local.is_linf)
 
 
 def factors_by_column(factors: Any, names: Sequence[str] | None, n_features: int) -> Vector:

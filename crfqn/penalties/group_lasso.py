@@ -1,44 +1,35 @@
 """Group penalties: all weights of a feature vanish together, or none.
 
 The rows of the (features x states) weights are the groups: the sum of their Euclidean norms is the group lasso of Yuan
-and Lin (2006), as Blondel, Seki and Uehara (2013) use it for multiclass models, the sum of their largest sizes that of
-Turlach, Venables and Wright (2005); with an L1 term besides it is the sparse group lasso (Simon et al. 2013).
-`FeatureBlocks` has norms of blocks of features within a state, sum_k sum_b ||w_(k,b)||, as Chierchia et al. (2015) use
-them: a state keeps or drops a block by itself.
+and Lin (2006), as Blondel, Seki and Uehara (2013) use it for multiclass models; with an L1 term besides it is the
+sparse group lasso (Simon et al. 2013). `NORMS` names the norms of a row, each the penalty at some coordinates.
 
-Dual norm of a row's gradient: the Euclidean length, or the sum, of max(|g| - l1, 0). Shapes: n coordinates that are
-passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
+Dual norm of a row's gradient: the Euclidean length of max(|g| - l1, 0). Shapes: n coordinates that are passed in as
+`coords`, sorted int64, with their weights w and gradients g, float64 (n,).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
+from crfqn.choices import load_class
 from crfqn.errors import InputError
 from crfqn.kernels.coordinate_descent import Subproblem
 from crfqn.kernels.group_descent import BlockPenalty, descend_groups
 from crfqn.kernels.row_norm import block_distances, prox_blocks
-from crfqn.kernels.sparse import found_in, union
 from crfqn.penalties.blocks import Partition
-from crfqn.penalties.elastic_net import ElasticNet
-from crfqn.penalties.penalty import (
-    NO_RIDGE,
-    Layout,
-    PenalisedRows,
-    Penalty,
-    Ridge,
-    are_members,
-    check_strengths,
-)
+from crfqn.penalties.penalty import NO_RIDGE, PenalisedRows, Penalty, Ridge
 
-NORMS = {"l2": 2, "linf": 1}  # with the order of the dual norm
+NORMS: Mapping[str, str] = {  # the classes of the penalty at some coordinates
+    "l2": "crfqn.penalties.group_lasso.LocalGroupLasso",
+    "linf": "crfqn.papers.chierchia2015.norms.LocalLargestSizes",
+}
 ROUNDING = 1e-12  # relative to a bound: the rounding of a row's dual norm
 MOST_NEWTON = 100
 
@@ -60,9 +51,11 @@ class GroupLasso(Penalty):
         F and K.
     unpenalised : sorted ndarray of int64: coordinates without penalty, in no group (intercepts).
     ridge : Ridge: coordinates with an L2 term of their own and nothing else, in no group.
+    feature_factors : FeatureFactors, optional: they multiply the strengths of weights and groups.
     """
 
     STRENGTHS: ClassVar[tuple[str, ...]] = ("group_l1", "l1", "l2")
+    is_row_separable = True  # type: ignore[assignment]
 
     group_l1: float
     l1: float = 0.0
@@ -72,45 +65,43 @@ class GroupLasso(Penalty):
     ridge: Ridge = NO_RIDGE
     n_features: int = field(kw_only=True)
     n_states: int = field(kw_only=True)
+    feature_factors: Any = field(default=None, kw_only=True)
     _last: tuple[Coords, LocalGroupLasso] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_strengths(self, *self.STRENGTHS)
+        super().__post_init__()
         if self.norm not in NORMS:
             raise InputError(f"norm: expected one of {[*NORMS]}, got {self.norm!r}")
         for name in ("n_features", "n_states"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: expected an integer >= 1, got {getattr(self, name)!r}")
 
-    @classmethod
-    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> GroupLasso:
-        settings: dict[str, Any] = {name: strengths[name] for name in cls.STRENGTHS}
-        settings |= {
-            name: getattr(layout, name) for name in ("norm", "unpenalised", "n_features", "n_states")
-        }
-        if layout.groups is None:
-            return cls(**settings)
-        return FeatureBlocks(**settings, feature_groups=layout.groups)
-
     @property
-    def min_threshold(self) -> float:
-        return self.group_l1 + self.l1
-
-    is_row_separable = True  # type: ignore[assignment]
+    def local(self) -> type[LocalGroupLasso]:
+        """The class of the penalty at some coordinates."""
+        return load_class(NORMS[self.norm])
 
     @property
     def has_hidden_kinks(self) -> bool:  # type: ignore[override]
-        """The largest sizes of a row tie at a minimum."""
-        return self.norm == "linf"
+        return self.local.has_hidden_kinks
 
     @property
-    def is_quadratic(self) -> bool:
-        return self.min_threshold == 0
+    def lengths_per_norm(self) -> float:
+        return self.local.lengths_per_norm(self.largest_block)
 
     @property
     def largest_block(self) -> int:
         """The most weights of a group."""
         return self.n_states
+
+    @property
+    def n_blocks(self) -> int:
+        """The number of groups without those of a single coordinate."""
+        return self.n_features
+
+    def block_numbers(self, coords: Coords) -> Coords:
+        """Return the number of the group of each coordinate of a feature, (n,)."""
+        return coords % self.n_features
 
     def strengths_at(self, name: str, coords: Coords, gradient: Vector) -> Vector:
         if name != "group_l1":
@@ -120,25 +111,18 @@ class GroupLasso(Penalty):
         return local.dual_norms(gradient)[is_penalised] / local.group[is_penalised]
 
     def at(self, coords: Coords) -> LocalGroupLasso:
-        """Return the penalty restricted to some coordinates; the last is kept, as a screening uses it five times."""
+        """Return the penalty at some coordinates; the last is kept, as a screening uses it five times."""
         if self._last is None or self._last[0] is not coords:
-            object.__setattr__(self, "_last", (coords, self._at(coords)))  # frozen otherwise
+            is_alone = self.is_smooth(coords) | (coords >= self.n_features * self.n_states)
+            blocks = Partition.from_names(
+                np.where(is_alone, self.n_blocks + coords, self.block_numbers(coords))
+            )
+            firsts = coords[blocks.firsts]
+            group = self.strengths_of(firsts, self.group_l1, 0.0)
+            local = self.local(blocks, self.l1_of(firsts), group, self.l2_of(firsts))
+            object.__setattr__(self, "_last", (coords, local))  # frozen otherwise
         assert self._last is not None
         return self._last[1]
-
-    def _at(self, coords: Coords) -> LocalGroupLasso:
-        is_smooth = self.is_differentiable(coords)
-        is_alone = is_smooth | (coords >= self.n_features * self.n_states)
-        blocks = Partition.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
-        local = self._on(blocks, ~is_smooth[blocks.firsts])
-        if not self.ridge.coords.size:
-            return local
-        of_ridge = are_members(coords, self.ridge.coords)[blocks.firsts]
-        return replace(local, l2=np.where(of_ridge, self.ridge.l2, local.l2))
-
-    def _on(self, blocks: Partition, is_penalised: NDArray[np.bool_]) -> LocalGroupLasso:
-        l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
-        return LocalGroupLasso(blocks, l1, group, l2, self.norm == "linf")
 
     def rows(self, n_features: int, n_states: int) -> PenalisedRows:
         if (self.n_features, self.n_states) != (n_features, n_states):
@@ -147,111 +131,56 @@ class GroupLasso(Penalty):
                 f"got {self.n_features} and {self.n_states}"
             )
         rows = super().rows(n_features, n_states)
-        strengths = rows.strengths._replace(group=float(self.group_l1), is_linf=self.norm == "linf")
-        return rows._replace(strengths=strengths)
-
-    def screen(self, point: Any) -> Any:
-        """Return the whole rows that are not zero, or whose gradient's dual norm exceeds its bound, and the ridge."""
-        screening = point.screen_rows(self.group_l1, self.l1, NORMS[self.norm])
-        local = self.at(screening.coords)
-        is_kept = local.blocks.holders(found_in(screening.coords, point.coords[point.weights != 0])[0])
-        stays = is_kept | (local.dual_norms(screening.gradient) > local.group)
-        screening = screening if stays.all() else screening.only(local.blocks.spread(stays))
-        return self._with_ridge(screening, point)
-
-    def norm_bounds(self, value: float) -> tuple[float, float]:
-        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`: blocks'
-        lengths sum to a bound of the latter, each at most the root of its number of weights times its largest size."""
-        l1_norm, l2_norm = ElasticNet(self.l1, self.l2).norm_bounds(value)
-        if self.group_l1 > 0:
-            per_block = np.sqrt(self.largest_block) if self.norm == "linf" else 1.0
-            l2_norm = min(l2_norm, float(per_block * value / self.group_l1))
-        return self._norms_with_ridge(value, l1_norm, l2_norm)
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureBlocks(GroupLasso):
-    """group_l1 sum_k sum_b ||w_(k,b)|| + l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but the unpenalised ones.
-
-    w_(k,b) are the weights of state k for the features of block b. Parameters as of `GroupLasso`, and
-
-    Parameters
-    ----------
-    feature_groups : ndarray of int64, shape (F,), numbers >= 0: the block of each feature
-    """
-
-    feature_groups: Coords = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.ridge.coords.size:
-            raise InputError("ridge: expected groups that are rows, got blocks of features within a state")
-        groups = self.feature_groups
-        if groups.shape != (self.n_features,) or groups.dtype.kind not in "iu" or groups.min() < 0:
-            raise InputError(
-                f"feature_groups: expected {self.n_features} integers >= 0, one a feature, "
-                f"got shape {groups.shape} and dtype {groups.dtype}"
-            )
-
-    is_row_separable = False  # type: ignore[assignment]
-
-    @property
-    def largest_block(self) -> int:
-        return int(self.members.sizes.max(initial=1))
-
-    @cached_property
-    def members(self) -> Partition:
-        """The features of each block."""
-        return Partition.of_names(self.feature_groups)
-
-    def names(self, coords: Coords) -> Coords:
-        """Return the number of each coordinate's block, (n,)."""
-        states, features = np.divmod(coords, self.n_features)
-        block_of = self.members.spread(np.arange(self.members.n_blocks))
-        return states * self.members.n_blocks + block_of[features]
-
-    def _at(self, coords: Coords) -> LocalGroupLasso:
-        is_unpenalised = self.is_unpenalised(coords)
-        is_alone = is_unpenalised | (coords >= self.n_features * self.n_states)
-        n_blocks = self.members.n_blocks * self.n_states
-        nodes = np.where(is_alone, 0, coords)
-        blocks = Partition.of_names(np.where(is_alone, n_blocks + coords, self.names(nodes)))
-        return self._on(blocks, ~is_unpenalised[blocks.firsts])
-
-    def coords_of(self, names: Coords) -> Coords:
-        """Return all coordinates of some blocks, sorted."""
-        states, blocks = np.divmod(names, self.members.n_blocks)
-        places, _ = self.members.only(blocks)
-        return np.sort(np.repeat(states, self.members.sizes[blocks]) * self.n_features + places)
+        return rows._replace(strengths=rows.strengths._replace(is_linf=self.local.is_linf))
 
     def screen(self, point: Any) -> Screening:
-        """Return the whole blocks that are not zero, or whose gradient's dual norm exceeds its bound.
-
-        Such a block has an entry above the bound over the root of its size, or under "linf" over its size.
-        """
-        share = self.largest_block if self.norm == "linf" else np.sqrt(self.largest_block)
-        entries = point.screen(self.l1 + self.group_l1 / share * (1.0 - 1e-12))
-        n_nodes = self.n_features * self.n_states
-        asked = union(entries.coords, point.coords[point.weights != 0])
-        nodes = np.setdiff1d(asked[asked < n_nodes], self.unpenalised, assume_unique=True)
-        coords = union(self.coords_of(np.unique(self.names(nodes))), asked)
-        screening = Screening(coords, point.gradient(coords))
-        local = self.at(coords)
-        is_kept = local.blocks.holders(np.flatnonzero(np.isin(coords, point.coords[point.weights != 0])))
-        stays = is_kept | (local.dual_norms(screening.gradient) > local.group)
-        return screening.only(local.blocks.spread(stays))
+        """Return the whole rows that are not zero, or whose gradient's dual norm exceeds its bound, and the ridge."""
+        bounds = self.min_factor * self.group_l1, self.min_l1
+        screening = point.screen_rows(*bounds, self.local.dual_order)
+        return self._with_ridge(self._may_move(screening, point), point)
 
 
 @dataclass(frozen=True, eq=False)
 class LocalGroupLasso:
-    """The group lasso at n coordinates, their rows (`blocks`) found once; l1, group, l2 : float64 (n_blocks,);
-    is_linf : whether the norm of a row is its largest size."""
+    """The group lasso at n coordinates, their rows (`blocks`) found once; l1, group, l2 : float64 (n_blocks,).
+
+    A subclass is another norm of rows:
+    is_linf : whether kernels take the largest size of a row instead of its length
+    dual_order : 2 or 1, of the dual norm
+    has_hidden_kinks : whether the norm has kinks elsewhere than at zero
+    """
+
+    is_linf: ClassVar[bool] = False
+    dual_order: ClassVar[int] = 2
+    has_hidden_kinks: ClassVar[bool] = False
 
     blocks: Partition
     l1: Vector
     group: Vector
     l2: Vector
-    is_linf: bool
+
+    @staticmethod
+    def lengths_per_norm(size: int) -> float:
+        """Return the largest ratio of the Euclidean length of so many weights to their norm."""
+        return 1.0
+
+    @staticmethod
+    def dual_per_entry(size: int) -> float:
+        """Return the largest ratio of the dual norm of so many numbers to the largest of their sizes."""
+        return float(np.sqrt(size))
+
+    def norms(self, sizes: Vector, squares: Vector) -> Vector:
+        """Return the norms of all rows (n_blocks,) from the sizes of weights (n,) and each row's sum of squares."""
+        return np.sqrt(squares)
+
+    def combined(self, excess: Vector) -> Vector:
+        """Return the dual norms of all rows, (n_blocks,)."""
+        return np.sqrt(self.blocks.squares(excess))
+
+    @staticmethod
+    def dual_slope(left: Vector, row: Vector) -> float:
+        """Return the derivative in s of the dual norm of left = max(s row - l1, 0)."""
+        return float((left @ row) / np.sqrt(left @ left))
 
     @property
     def is_bounded(self) -> NDArray[np.bool_]:
@@ -270,12 +199,11 @@ class LocalGroupLasso:
     def dual_norms(self, g: Vector) -> Vector:
         """Return the dual norms of all rows' gradients, (n_blocks,): norms of max(|g| - l1, 0)."""
         excess = np.maximum(np.abs(g) - self.blocks.spread(self.l1), 0.0) if self.l1.any() else g
-        return self.blocks.total(np.abs(excess)) if self.is_linf else np.sqrt(self.blocks.squares(excess))
+        return self.combined(excess)
 
     def value(self, w: Vector) -> float:
         sizes, squares = np.abs(w), self.blocks.squares(w)
-        norms = self.blocks.largest(sizes) if self.is_linf else np.sqrt(squares)
-        l1_norms = self.blocks.total(sizes)
+        norms, l1_norms = self.norms(sizes, squares), self.blocks.total(sizes)
         return float(self.group @ norms + self.l1 @ l1_norms + 0.5 * (self.l2 @ squares))
 
     def prox(self, w: Vector, step: float) -> Vector:
@@ -344,26 +272,19 @@ class LocalGroupLasso:
             left = np.maximum(s * row - self.l1[worst], 0.0)
             if self.group[worst] + self.l1[worst] == 0:
                 return 0.0
-            slope = row[left > 0].sum() if self.is_linf else (left @ row) / np.sqrt(left @ left)
-            s -= excess[worst] / slope
+            s -= excess[worst] / self.dual_slope(left, row)
         return 0.0
 
     def gradient(self, w: Vector) -> Vector:
-        """Return the gradient (n,) at weights of which only unpenalised ones may be zero; under "linf" one of the
-        subgradients: the largest weights of a row share its strength."""
-        of_single = self.blocks.spread(self.l1) * np.sign(w) + self.blocks.spread(self.l2) * w
-        if self.is_linf:
-            top = self.blocks.spread(self.blocks.largest(np.abs(w)))
-            shares = ((np.abs(w) == top) & (top > 0)).astype(float)
-            counts = np.maximum(self.blocks.total(shares), 1.0)
-            return of_single + self.blocks.spread(self.group / counts) * shares * np.sign(w)
-        return of_single + self.blocks.spread(self._bend(w)[0]) * w
+        """Return the gradient (n,) at weights of which only unpenalised ones may be zero."""
+        return self._gradient_of_weights(w) + self.blocks.spread(self._bend(w)[0]) * w
+
+    def _gradient_of_weights(self, w: Vector) -> Vector:
+        return self.blocks.spread(self.l1) * np.sign(w) + self.blocks.spread(self.l2) * w
 
     def hessian_times(self, w: Vector, d: Vector) -> Vector | None:
-        """Return the Hessian at such weights times a direction, (n,); None for "linf", which has kinks at its minima.
-        That of group ||w_b|| is group (I - u u') / ||w_b||, u = w_b / ||w_b||."""
-        if self.is_linf:
-            return None
+        """Return the Hessian at such weights times a direction, (n,): that of group ||w_b|| is group (I - u u') /
+        ||w_b||, u = w_b / ||w_b||."""
         blocks, (bend, norms) = self.blocks, self._bend(w)
         along = np.divide(bend * blocks.total(w * d), norms**2, out=np.zeros_like(norms), where=norms > 0)
         return blocks.spread(bend + self.l2) * d - blocks.spread(along) * w

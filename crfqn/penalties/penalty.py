@@ -1,12 +1,16 @@
-"""Base of the penalties, the norm of a kernel machine, and a bound on the loss in the place of a penalty's strength.
+"""Base of the penalties: strengths by coordinate, and norms of blocks or none.
 
-Shapes: I items; n coordinates passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
+    sum_j (l1_j |w_j| + l2_j/2 w_j^2) + sum_b group_b ||w_b||
+
+The strengths are those that the user sets, times the factor of the feature if features have factors. They are 0 at
+unpenalised coordinates; a coordinate of the ridge has an l2 of its own and nothing else.
+Shapes: n coordinates passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,23 +19,22 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.row_norm import RowStrengths
-from crfqn.kernels.sparse import found_in, places, union
-from crfqn.projections import project_halfspace
+from crfqn.kernels.sparse import entries_at, found_in, places, union
 
 
 class Layout(NamedTuple):
     """What a penalty is made for: F features and K states, the coordinates without penalty, the norm of groups.
 
-    groups : int64 (F,), the block of each feature, where groups are blocks of features within a state
-    factors : `crfqn.penalties.factors.FeatureFactors`, where each feature has one
+    feature_factors : `crfqn.penalties.factors.FeatureFactors`, or None
+    feature_groups : int64 (F,), the block of each feature if groups are blocks of features within a state, or None
     """
 
     n_features: int
     n_states: int
     unpenalised: Coords
     norm: str = "l2"
-    groups: Coords | None = None
-    factors: Any = None
+    feature_factors: Any = None
+    feature_groups: Coords | None = None
 
 
 class Ridge(NamedTuple):
@@ -57,38 +60,50 @@ class PenalisedRows(NamedTuple):
 
 
 class Penalty:
-    """A convex penalty l1 ||w||_1 + l2/2 ||w||^2 + norms of rows, over all coordinates but the unpenalised ones and
-    those of `ridge`.
+    """A convex penalty over all coordinates but the unpenalised ones and those of `ridge`.
 
-    A subclass has `from_strengths`, `at`, the penalty at some coordinates, and
-    screen(point) : the blocks that may leave zero, whole, and perhaps others, with the gradient there;
-    norm_bounds(value) : the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`.
+    A subclass is a frozen dataclass with these fields, `at`, the penalty at some coordinates, and
+    screen(point) : the blocks that may leave zero, whole, and perhaps others, with the gradient there.
     Solvers ask its properties, never for its class.
 
-
-    is_separable : whether it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2
-    is_quadratic : whether it is l2_of/2 w_j^2 alone, without L1 and groups
+    is_separable : whether it has no blocks: it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2
     has_hidden_kinks : whether it has kinks elsewhere than at zero, which Newton's method does not see past
-    min_threshold : the smallest |gradient| above which a single weight at zero can leave zero, the other gradients of
-        its block being 0; the unit of violations where nothing is proved. 0 without kinks at zero
-    l1, l2 : the strengths that the user sets; those of each weight are `l1_of` and `l2_of`
+    l1, l2, group_l1 : the strengths that the user sets; those of each weight are `l1_of` and `l2_of`
     unpenalised : sorted int64, the coordinates without penalty
+    feature_factors : `crfqn.penalties.factors.FeatureFactors`, which multiply the strengths of weights, or None;
+        coordinates of factor 0 are unpenalised
     """
 
     STRENGTHS: ClassVar[tuple[str, ...]] = ("l1", "l2")  # its fields that `scaled` multiplies
     is_separable: ClassVar[bool] = False
-    is_quadratic: Any = False
     has_hidden_kinks: Any = False
-    min_threshold: Any
     l1: float
     l2: float
+    group_l1: float = 0.0
     unpenalised: Coords
     ridge: Ridge = NO_RIDGE
+    feature_factors: Any = None
+    screen: Any
+
+    def __post_init__(self) -> None:
+        """Raise InputError for strengths that are negative or not finite."""
+        for name in self.STRENGTHS:
+            strength = getattr(self, name)
+            if not (np.isfinite(strength) and strength >= 0):
+                raise InputError(f"{name}: expected a finite number >= 0, got {strength!r}")
+        l2 = self.ridge.l2
+        if not (np.isfinite(l2) and l2 >= 0):
+            raise InputError(f"ridge: expected a finite l2 >= 0, got {l2!r}")
+        if self.feature_factors is not None:
+            unpenalised = union(self.unpenalised, self.feature_factors.zeros())
+            object.__setattr__(self, "unpenalised", unpenalised)  # frozen otherwise
 
     @classmethod
-    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Penalty:
+    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Any:
         """Return the penalty of these strengths by name, as estimators make it (`crfqn/choices.py`)."""
-        raise NotImplementedError
+        names = {each.name for each in fields(cls)}  # type: ignore[arg-type]
+        of_layout = {name: value for name, value in layout._asdict().items() if name in names}
+        return cls(**{name: strengths[name] for name in cls.STRENGTHS}, **of_layout)
 
     def with_strengths(self, **strengths: float) -> Penalty:
         """Return the penalty with other strengths, by the names that users give them; one whose fields are not the
@@ -103,15 +118,30 @@ class Penalty:
         return np.abs(gradient[is_penalised]) / l1_of_unit[is_penalised]
 
     @property
-    def least_l1(self) -> float:
-        """The smallest of `l1_of` at penalised weights: screening looks at no zero whose |gradient| is below it. It is
-        `l1` unless strengths differ."""
-        return self.l1
+    def min_factor(self) -> float:
+        """The smallest factor of a penalised weight."""
+        return 1.0 if self.feature_factors is None else self.feature_factors.minimum
+
+    @property
+    def min_l1(self) -> float:
+        """The smallest of `l1_of` at penalised weights: screening skips zeros whose |gradient| is below it."""
+        return self.min_factor * self.l1
+
+    @property
+    def min_threshold(self) -> float:
+        """The smallest |gradient| above which a single weight at zero can leave zero, the other gradients of its block
+        being 0; the unit of violations if nothing is proved. It is 0 without kinks at zero."""
+        return self.min_l1 + self.min_factor * self.group_l1
 
     @property
     def needs_check(self) -> bool:
-        """Whether a training compares `l1_of` at all coordinates with `least_l1`, as of classes outside of crfqn."""
-        return not self.has_one_l1
+        """Whether a training compares `l1_of` at all coordinates with `min_l1`: a subclass has strengths of its own."""
+        return type(self).l1_of is not Penalty.l1_of or type(self).l2_of is not Penalty.l2_of
+
+    @property
+    def has_one_l1(self) -> bool:
+        """Whether `l1` and `l2` are the strengths wherever there is a kink at zero."""
+        return not self.needs_check and self.feature_factors is None
 
     @property
     def is_uniform(self) -> bool:
@@ -119,9 +149,9 @@ class Penalty:
         return self.has_one_l1 and not self.ridge.coords.size
 
     @property
-    def has_one_l1(self) -> bool:
-        """Whether they are the strengths wherever there is a kink at zero: no subclass has others."""
-        return type(self).l1_of is Penalty.l1_of and type(self).l2_of is Penalty.l2_of
+    def is_quadratic(self) -> bool:
+        """Whether it is l2_of/2 w_j^2 alone, without L1 and blocks."""
+        return self.l1 == self.group_l1 == 0 and type(self).l1_of is Penalty.l1_of
 
     @property
     def is_row_separable(self) -> bool:
@@ -147,7 +177,9 @@ class Penalty:
                 f"expected all {n_states} weights of a feature to be free or none, "
                 f"got {counts.min()} of feature {features[counts.argmin()]}"
             )
-        return PenalisedRows(RowStrengths(float(self.l1), float(self.l2), 0.0, False), features)
+        return PenalisedRows(
+            RowStrengths(float(self.l1), float(self.l2), float(self.group_l1), False), features
+        )
 
     def scaled(self, factor: float) -> Penalty:
         """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
@@ -155,20 +187,20 @@ class Penalty:
         ridge = self.ridge._replace(l2=factor * self.ridge.l2)
         return replace(self, **strengths, ridge=ridge)  # type: ignore[type-var]
 
-    screen: Any
-    norm_bounds: Any
-
     def l1_of(self, coords: Coords) -> Vector:
         """Return the strength of |w_j| for each coordinate, (n,)."""
-        return self._strength_of(coords, self.l1, 0.0)
+        return self.strengths_of(coords, self.l1, 0.0)
 
     def l2_of(self, coords: Coords) -> Vector:
         """Return the strength of w_j^2 / 2 for each coordinate, (n,)."""
-        return self._strength_of(coords, self.l2, self.ridge.l2)
+        return self.strengths_of(coords, self.l2, self.ridge.l2)
 
-    def _strength_of(self, coords: Coords, strength: float, of_ridge: float) -> Vector:
-        """Return the strength at each coordinate, 0 at unpenalised ones, (n,)."""
+    def strengths_of(self, coords: Coords, strength: float, of_ridge: float) -> Vector:
+        """Return a strength times the factor of each coordinate, another at those of the ridge, 0 at unpenalised ones,
+        (n,)."""
         strengths = np.full(coords.size, strength)
+        if self.feature_factors is not None:
+            strengths *= self.feature_factors.at(coords)
         if self.unpenalised.size and strength:
             strengths[self.is_unpenalised(coords)] = 0.0
         if self.ridge.coords.size:
@@ -179,14 +211,21 @@ class Penalty:
         """Return a mask of the coordinates without penalty, (n,); distinct ones in any order."""
         return are_members(coords, self.unpenalised)
 
-    def is_differentiable(self, coords: Coords) -> NDArray[np.bool_]:
+    def is_smooth(self, coords: Coords) -> NDArray[np.bool_]:
         """Return a mask of the coordinates at which the penalty is differentiable at zero: unpenalised ones and those
         of the ridge, (n,)."""
         mask = self.is_unpenalised(coords)
         return mask | are_members(coords, self.ridge.coords) if self.ridge.coords.size else mask
 
+    def _may_move(self, screening: Screening, point: Any) -> Screening:
+        """Return the blocks of a screening that are not zero or whose gradient exceeds its bound."""
+        coords, g = screening.coords, screening.gradient
+        local = self.at(coords)
+        moves = local.dual_norm(entries_at(coords, point.coords, point.weights), g) > local.threshold
+        return screening if moves.all() else screening.restricted_to(moves)
+
     def _with_ridge(self, screening: Screening, point: Any) -> Screening:
-        """Return a screening of a point with all coordinates of the ridge, which are at no bound."""
+        """Return a screening of a point with all coordinates of the ridge, which have no bound."""
         missing = self.ridge.coords[~found_in(screening.coords, self.ridge.coords)[1]]
         if not missing.size:
             return screening
@@ -196,13 +235,23 @@ class Penalty:
         gradient[places(coords, missing)] = point.gradient(missing)
         return Screening(coords, gradient)
 
-    def _norms_with_ridge(self, value: float, l1_norm: float, l2_norm: float) -> tuple[float, float]:
-        """Return `norm_bounds` of all penalised weights, from those without the ridge's."""
+    def norm_bounds(self, value: float) -> tuple[float, float]:
+        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`."""
+        l1, l2, group = (self.min_factor * strength for strength in (self.l1, self.l2, self.group_l1))
+        l1_norm = value / l1 if l1 > 0 else np.inf
+        l2_norm = min(l1_norm, float(np.sqrt(2.0 * value / l2)) if l2 > 0 else np.inf)
+        if group > 0:  # the lengths of blocks sum to a bound of the length of all weights
+            l2_norm = min(l2_norm, float(self.lengths_per_norm * value / group))
         n, l2 = self.ridge.coords.size, self.ridge.l2
         if not n:
             return l1_norm, l2_norm
         length = float(np.sqrt(2.0 * value / l2)) if l2 > 0 else np.inf
         return l1_norm + float(np.sqrt(n)) * length, float(np.hypot(l2_norm, length))
+
+    @property
+    def lengths_per_norm(self) -> float:
+        """The largest ratio of a block's Euclidean length to its norm."""
+        return 1.0
 
     def value(self, coords: Coords, w: Vector) -> float:
         """Return the penalty of weights w at `coords`, in nats; zeros may be left out."""
@@ -236,58 +285,3 @@ def are_members(coords: Coords, members: Coords) -> NDArray[np.bool_]:
     mask = np.zeros(coords.size, bool)
     mask[place] = True
     return mask
-
-
-def check_strengths(penalty: Penalty, *names: str) -> None:
-    """Raise InputError for strengths that are negative or not finite."""
-    for name in names:
-        strength = getattr(penalty, name)
-        if not (np.isfinite(strength) and strength >= 0):
-            raise InputError(f"{name}: expected a finite number >= 0, got {strength!r}")
-    l2 = penalty.ridge.l2
-    if not (np.isfinite(l2) and l2 >= 0):
-        raise InputError(f"ridge: expected a finite l2 >= 0, got {l2!r}")
-
-
-@dataclass(frozen=True, eq=False)
-class KernelNorm(Penalty):
-    """Norm of functions that a kernel expands: l2/2 sum_k a_k' K a_k over the states k, K the Gram matrix (product :
-    sorted coordinates and values (n,) -> K a there); l2/2 ||w||^2 of the weights in its unseen feature space."""
-
-    is_quadratic: ClassVar[bool] = True  # type: ignore[misc] # of the weights in the feature space
-    min_threshold: ClassVar[float] = 0.0  # type: ignore[misc]
-
-    product: Callable[[NDArray[np.int64], Vector], Vector]
-    l2: float
-    l1: float = field(default=0.0, init=False)
-    unpenalised: Coords = field(default_factory=lambda: NO_COORDS, init=False)
-
-    def __post_init__(self) -> None:
-        check_strengths(self, "l2")
-
-    def value(self, coords: Coords, w: Vector) -> float:
-        return 0.5 * self.l2 * float(w @ self.product(coords, w)) if w.size else 0.0
-
-
-@dataclass(frozen=True)
-class LossBudget:
-    """V = {losses: sum_i weight_i loss_i <= bound}, a half-space (Chierchia et al. 2015, equation 13).
-
-    Parameters
-    ----------
-    bound : float > 0, eta, in the unit of the loss summed over the items
-    """
-
-    bound: float
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.bound) and self.bound > 0):
-            raise InputError(f"bound: expected a finite number > 0, got {self.bound!r}")
-
-    def project(self, losses: Vector, weights: Vector) -> Vector:
-        """Return the nearest losses within the budget."""
-        return project_halfspace(losses, weights, self.bound)
-
-    def excess(self, total: float) -> float:
-        """Return how far a weighted sum of losses is above the budget, as a share of it."""
-        return max(total - self.bound, 0.0) / self.bound

@@ -96,7 +96,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "LinearEstimator":
             )
     for name in ("penalty", "l1", "group_l1"):
         is_named = name in overrides or getattr(recipe.objective, name) is not None
-        if loss in LOSSES and LOSSES[loss].ridge_only and is_named:
+        if loss in LOSSES and not LOSSES[loss].supports_l1 and is_named:
             raise InputError(f'{name}: the loss "{loss}" has a ridge only, whose strength is l2')
     settings = _settings(recipe)
     if "penalty" in overrides:  # which may not have all strengths of the recipe

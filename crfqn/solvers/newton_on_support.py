@@ -68,7 +68,7 @@ def is_small(objective: Objective, penalty: Penalty, point: Point) -> bool:
 
 def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     """Return the first acceptable of the points w + d, w + d / 2, ...; None if none is."""
-    inside = np.flatnonzero((here.w != 0) | here.penalty.is_differentiable(here.coords))
+    inside = np.flatnonzero((here.w != 0) | here.penalty.is_smooth(here.coords))
     n, coords, w = inside.size, here.coords[inside], here.w[inside]
     if n == 0 or price_of_step(objective, n) > MOST_OPERATIONS:
         return None
@@ -121,7 +121,7 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     """Take a proximal step of the zeros that may leave zero, if they violate more than the other weights."""
     local, violation = here.local, here.local.violation(here.w, here.g)
     is_zero = local.blocks.spread(local.blocks.largest(np.abs(here.w)) == 0)
-    is_zero &= ~here.penalty.is_differentiable(here.coords)
+    is_zero &= ~here.penalty.is_smooth(here.coords)
     outside = np.flatnonzero(is_zero & (violation > 0))
     if outside.size == 0 or violation[outside].max() <= violation[~is_zero].max(initial=0.0):
         return None
@@ -167,7 +167,7 @@ def newton_check(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[Scre
 
 def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedPoint | None:
     """Return the lowest point of a look, screened; None where the model promises less than `least` nats."""
-    here = seen.only((seen.w != 0) | seen.penalty.is_differentiable(seen.coords))
+    here = seen.restricted_to((seen.w != 0) | seen.penalty.is_smooth(seen.coords))
     if here.coords.size == 0:
         return None
     slopes = here.g + here.local.gradient(here.w)

@@ -148,13 +148,13 @@ def check_least_strength(objective: Objective, penalty: Penalty) -> None:
     if not penalty.needs_check:
         return
     coords = objective.support.coords()
-    strengths, is_smooth = penalty.l1_of(coords), penalty.is_differentiable(coords)
-    too_small = np.flatnonzero((strengths < penalty.least_l1) & ~is_smooth)
+    strengths, is_smooth = penalty.l1_of(coords), penalty.is_smooth(coords)
+    too_small = np.flatnonzero((strengths < penalty.min_l1) & ~is_smooth)
     if too_small.size:
         least = too_small[np.argmin(strengths[too_small])]
         raise InputError(
             f"{type(penalty).__name__}: expected l1 to be the least strength of any weight, got l1 = "
-            f"{penalty.least_l1:g} and l1_of = {strengths[least]:g} at coordinate {coords[least]}"
+            f"{penalty.min_l1:g} and l1_of = {strengths[least]:g} at coordinate {coords[least]}"
         )
     has_kink = np.flatnonzero(is_smooth & (strengths != 0))
     if has_kink.size:

@@ -26,7 +26,7 @@ class ScreenedPoint:
     Attributes
     ----------
     dual_value : a lower bound on the optimum that the scan of the gradient has proved, in nats
-    outside : largest violation among the coordinates left out
+    max_excluded_violation : largest violation among the coordinates left out
     is_growing : coordinates have waited to come in since the last epoch whose optimum was near
     """
 
@@ -36,7 +36,7 @@ class ScreenedPoint:
     w: Vector
     g: Vector
     dual_value: float = -np.inf
-    outside: float = 0.0
+    max_excluded_violation: float = 0.0
     is_growing: bool = False
 
     @cached_property
@@ -61,7 +61,7 @@ class ScreenedPoint:
 
     def state(self, is_screening: bool = True, **kinds: Any) -> State:
         """Return the state of a full gradient scan, or of a step within the coordinates."""
-        violation = max(self.violation, self.outside) if is_screening else self.violation
+        violation = max(self.violation, self.max_excluded_violation) if is_screening else self.violation
         dual_value = self.dual_value if is_screening else -np.inf
         return State(
             self.point,
@@ -73,7 +73,7 @@ class ScreenedPoint:
             **kinds,
         )
 
-    def only(self, keep: NDArray[np.bool_]) -> ScreenedPoint:
+    def restricted_to(self, keep: NDArray[np.bool_]) -> ScreenedPoint:
         """Return the view through fewer coordinates."""
         if keep.all():
             return self

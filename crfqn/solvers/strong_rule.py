@@ -129,7 +129,7 @@ class StrongRule(Solver):
         """Scan the full gradient; returns the screened point, and the coordinates that break the rule."""
         if self.after > 0:
             threshold = min(penalty.l1, strong_threshold(self.after, penalty.l1) or penalty.l1)
-            point.screen(penalty.with_strengths(l1=threshold).least_l1)
+            point.screen(penalty.with_strengths(l1=threshold).min_l1)
         self.point = point
         checked = screen_point(penalty, point)
         violation = penalty.violation(checked.coords, checked.w, checked.g)
@@ -158,5 +158,5 @@ class Restricted:
     def screen(self, point: Point) -> Screening:
         """Return the candidates that may leave zero: a sweep over their columns."""
         screening = Screening(self.candidates, point.gradient(self.candidates))
-        bounds = np.maximum(self.whole.l1_of(self.candidates), self.whole.least_l1)
-        return screening.only(np.abs(screening.gradient) > bounds)
+        bounds = np.maximum(self.whole.l1_of(self.candidates), self.whole.min_l1)
+        return screening.restricted_to(np.abs(screening.gradient) > bounds)

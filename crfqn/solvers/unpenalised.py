@@ -119,7 +119,7 @@ def largest_strength(name: str, objective: Objective, penalty: Penalty, point: P
     while threshold > lowest:
         threshold /= 2.0
         under = penalty.with_strengths(**{name: threshold})
-        screening = point.screen(under.least_l1) if name == "l1" else under.screen(point)
+        screening = point.screen(under.min_l1) if name == "l1" else under.screen(point)
         strengths = penalty.strengths_at(name, screening.coords, screening.gradient)
         largest = float(strengths.max(initial=0.0))
         if largest > threshold:

@@ -25,12 +25,14 @@ from crfqn.arrays import NO_COORDS, NO_VALUES
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
-from crfqn.objectives.objective import BoundedObjective, Objective
+from crfqn.objectives.objective import Objective
+from crfqn.papers.chierchia2015.bounded_loss import BoundedObjective, LossBudget
 from crfqn.papers.chierchia2015.constrained import ConstrainedFBPD
+from crfqn.papers.chierchia2015.norms import FeatureBlocks
 from crfqn.papers.chierchia2015.regularised import FBPD
 from crfqn.papers.chierchia2015.splitting_state import HingeSplitting
 from crfqn.papers.zhong2014.prox_gd import FISTA
-from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso, LossBudget
+from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize

@@ -6,7 +6,8 @@ from scipy.optimize import minimize
 
 from crfqn.arrays import Screening
 from crfqn.errors import InputError
-from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso, Ridge
+from crfqn.papers.chierchia2015.norms import FeatureBlocks
+from crfqn.penalties import ElasticNet, GroupLasso, Ridge
 
 N_FEATURES, N_STATES = 4, 3
 RIDGE = Ridge(np.array([0, 4, 8]), 0.7)  # the first feature of each state
@@ -69,7 +70,7 @@ def test_violations_of_zeros_and_weights(name):
     w[0], g[0], g[4] = 2.0, -2.0 * 0.7, 0.3
     found = penalty.violation(ALL, w, g)
     np.testing.assert_allclose(found[[0, 4]], [0.0, 0.3], atol=1e-12)
-    assert penalty.is_differentiable(ALL).tolist() == np.isin(ALL, [*FREE, *RIDGE.coords]).tolist()
+    assert penalty.is_smooth(ALL).tolist() == np.isin(ALL, [*FREE, *RIDGE.coords]).tolist()
     assert (penalty.is_uniform, penalty.has_one_l1) == (False, True)
 
 

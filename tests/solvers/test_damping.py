@@ -150,7 +150,7 @@ def test_an_epoch_begins_without_scale_and_uses_majorant_again_where_coordinates
 class TestExcessCurvature:
     def test_is_one_number_for_weights_that_leave_zero_together(self):
         """d'(y - B d) / d'd: a weight that has hardly moved must not stop its whole row."""
-        together = Partition.of_names(np.array([7, 7, 9]))
+        together = Partition.from_names(np.array([7, 7, 9]))
         stiffness = met([10.0, -3.5, 50.0], together).excess_curvature(CONSTANTS.excess_threshold)
         np.testing.assert_allclose(stiffness, [2.5, 2.5, 0.0])  # (2 * 6 + 1 * 0.5) / (4 + 1)
 

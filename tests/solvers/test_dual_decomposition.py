@@ -22,7 +22,7 @@ from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.objective import Objective
 from crfqn.papers.blondel2014 import gram_map
-from crfqn.papers.blondel2014.gram_map import GramMap
+from crfqn.papers.blondel2014.gram_map import GramMap, KernelObjective
 from crfqn.papers.blondel2014.sub_solver_kernels import METHODS, SubSolver, solve_block
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -257,7 +257,7 @@ class TestGram:
         x, y, weights = data()
         whole = x @ x.T
         made = GramMap(values_to(whole), np.diag(whole).copy(), pool=Pool(1), **settings)
-        return Objective(made, MulticlassHinge(y, K), weights)
+        return KernelObjective(made, MulticlassHinge(y, K), weights)
 
     @pytest.mark.parametrize("sub_solver", SUB_SOLVERS)
     @pytest.mark.parametrize("is_whole", [False, True])

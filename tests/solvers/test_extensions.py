@@ -30,10 +30,11 @@ from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.papers.agarwal2014.gls import GLS
 from crfqn.papers.blondel2013.fobos import FOBOS
+from crfqn.papers.chierchia2015.norms import FeatureBlocks
 from crfqn.papers.chierchia2015.regularised import FBPD
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
-from crfqn.penalties import ElasticNet, FeatureBlocks, Ridge
-from crfqn.penalties.factors import FactoredElasticNet, FeatureFactors
+from crfqn.penalties import ElasticNet, Ridge
+from crfqn.penalties.factors import FeatureFactors
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
@@ -83,7 +84,7 @@ PENALTIES = {
     "page's penalty": lambda: page().AdaptiveLasso(l1=0.8, l2=0.1, factors=FACTORS),
     "adaptive ridge": lambda: AdaptiveRidge(l2=0.5),
     "elastic net": lambda: ElasticNet(0.8, 0.1),
-    "factors": lambda: FactoredElasticNet(0.8, 0.1, factors=OF_FEATURES),
+    "factors": lambda: ElasticNet(0.8, 0.1, feature_factors=OF_FEATURES),
     "ridge": lambda: ElasticNet(0.0, 0.5),
 }
 MAKERS = {name: partial(named_solver, name, SOLVERS, None) for name in SOLVERS} | {
@@ -199,7 +200,7 @@ def tables(monkeypatch):
     found = rows()
     for name, row in found.items():
         table, parameter = (
-            (choices.LOSSES, "loss") if isinstance(row, choices.LossRow) else (choices.PENALTIES, "penalty")
+            (choices.LOSSES, "loss") if isinstance(row, choices.LossSpec) else (choices.PENALTIES, "penalty")
         )
         monkeypatch.setitem(table, name, row)
         if parameter == "loss":

@@ -17,12 +17,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Vector
+from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.projection import PIVOT, SEED, simplex_rows
 from crfqn.objectives.linear.feature_map import FeatureMap, Split
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import MethodState, Objective
 from crfqn.papers.blondel2014.sub_solver_kernels import METHODS, SubSolver, sweep_items_by
+from crfqn.penalties import ElasticNet
 from crfqn.solvers.dual.decomposition_kernels import DualItemArrays
 from crfqn.solvers.dual.decomposition_state import (
     Certified,
@@ -59,7 +60,7 @@ class DualKernelItems(DualItems):
     those of all, with which the next set is chosen by how much each item is violated, are made at the certificate.
     """
 
-    has_faces = is_free = False  # type: ignore[assignment]
+    has_faces = is_free = takes_pairs = False  # type: ignore[assignment]
 
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
         self.objective, self.l2, self.method = objective, penalty.l2, method
@@ -138,6 +139,30 @@ class DualKernelItems(DualItems):
         return self.alpha
 
 
+class KernelObjective(Objective):
+    """The loss over a `GramMap`, whose dual variables are those of an expansion."""
+
+    def check_state(self, kind: type[MethodState]) -> None:
+        super().check_state(DualKernelItems if kind is DualItems else kind)
+
+    def state(self, kind: Any, *arguments: Any) -> Any:
+        """Return the state of a method, or raise ViewError; arguments as of its class."""
+        return super().state(DualKernelItems if kind is DualItems else kind, *arguments)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelNorm(ElasticNet):
+    """Norm of functions that a kernel expands: l2/2 sum_k a_k' K a_k over the states k, K the Gram matrix (product :
+    sorted coordinates and values (n,) -> K a there); l2/2 ||w||^2 of the weights in its unseen feature space."""
+
+    is_separable: ClassVar[bool] = False
+
+    product: Callable[[NDArray[np.int64], Vector], Vector] = field(kw_only=True)
+
+    def value(self, coords: Coords, w: Vector) -> float:
+        return 0.5 * self.l2 * float(w @ self.product(coords, w)) if w.size else 0.0
+
+
 @dataclass(eq=False)
 class GramMap(FeatureMap):
     """A Gram matrix with a bounded memory; InputError for a diagonal below 0, and for numbers that are not finite.
@@ -155,8 +180,6 @@ class GramMap(FeatureMap):
     whole: NDArray | None = None
     is_definite: bool = True
     pool: Pool = field(default_factory=Pool)
-
-    dual_items: ClassVar = DualKernelItems
 
     def __post_init__(self) -> None:
         wrong = ~(np.isfinite(self.diagonal) & (self.diagonal >= 0))

@@ -32,10 +32,8 @@ from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, re
 from crfqn.model.trained import Fitted, FittedModel, Trained
 from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.hinges import MulticlassHinge
-from crfqn.objectives.objective import Objective
-from crfqn.papers.blondel2014.gram_map import GramMap
+from crfqn.papers.blondel2014.gram_map import GramMap, KernelNorm, KernelObjective
 from crfqn.parameters import PARAMETERS, Parameter, is_number
-from crfqn.penalties.penalty import KernelNorm
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
 from crfqn.solvers.dual.decomposition import DualDecomposition
@@ -366,7 +364,7 @@ class MulticlassSVC(Parameters, ClassifierMixin, Estimator):
     ) -> Result:
         """Return the result of the training, whose weights are the expansion over the items, (n_classes, items)."""
         strengths = self.C * (np.ones(codes.size) if weights is None else weights)
-        objective = Objective(gram, MulticlassHinge(codes, n_classes), strengths)  # type: ignore[arg-type]
+        objective = KernelObjective(gram, MulticlassHinge(codes, n_classes), strengths)
 
         def product(coords: NDArray[np.int64], values: Vector) -> Vector:
             scores = np.zeros((n_classes, gram.n_items))
@@ -382,7 +380,7 @@ class MulticlassSVC(Parameters, ClassifierMixin, Estimator):
             )
         return minimize(
             objective,
-            KernelNorm(product, 1.0),  # type: ignore[arg-type]
+            KernelNorm(l2=1.0, product=product),
             solver,
             NO_WEIGHTS,
             tol=self.tol,

@@ -14,9 +14,9 @@ from functools import partial
 import numpy as np
 
 from crfqn.kernels.projection import PIVOT
+from crfqn.papers.chierchia2015.bounded_loss import BoundedSplitting
 from crfqn.papers.chierchia2015.epigraph_kernels import epigraph_rows
 from crfqn.papers.chierchia2015.regularised import Iterate, Run, StepSizes, forward_backward_step
-from crfqn.papers.chierchia2015.splitting_state import BoundedSplitting
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,

@@ -11,7 +11,7 @@ Shapes: N positions, one an item; K states; F features; images, y, margins float
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from crfqn.errors import ViewError
 from crfqn.kernels.projection import PIVOT, simplex_rows
 from crfqn.objectives.linear.feature_map import FeatureMap, Split
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
-from crfqn.objectives.objective import BoundedObjective, MethodState, Objective
+from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import NO_SCORES, Point
 
 MOST_ROUNDS = 300  # of a power iteration
@@ -135,28 +135,6 @@ class HingeSplitting(MethodState):
         lack, taken = np.maximum(-surplus, 0.0), y * share
         total = lack.sum()
         return y - taken + taken.sum(axis=1)[:, None] * (lack / total if total > 0 else 0.0)
-
-
-class BoundedSplitting(HingeSplitting):
-    """The multiclass hinge under a bound eta on its sum, split into epigraphs and a half-space."""
-
-    is_constrained: ClassVar[bool] = True
-    objective: BoundedObjective
-
-    def excess(self, image: Vector) -> float:
-        """Return how far the loss at T x is above eta, as a share of it."""
-        return self.objective.budget.excess(float(self.weights @ self.losses(image)))
-
-    def priced(self, x: SparseWeights, y: Vector, xi: Vector, balanced: bool) -> SplitPoint:
-        """Return x with the bound at the price mu of the loss that is nearest to -xi: <r, y> - mu eta - g*(-T'y). Its
-        value stands for the loss and is eta: no loss at an optimum is more."""
-        price = max(float(-xi @ self.weights) / float(self.weights @ self.weights), 0.0)
-        masses, y = price * self.weights, y.copy()
-        simplex_rows(y, masses, PIVOT, 0.0, y)
-        y = self._balanced(y, masses) if balanced else y
-        slope = float(np.vdot(self.margins, y)) - price * self.objective.budget.bound
-        most = np.full(self._items.size, self.objective.budget.bound / self.weights.sum())
-        return SplitPoint(self.objective, x, y, most, slope)
 
 
 def gram_times(map: FeatureMap, u: Vector) -> Vector:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -32,9 +32,6 @@ from crfqn.solvers.stochastic.state import check_memory
 from crfqn.threads import in_time
 from crfqn.time_limit import check_time
 
-KERNEL_STATE = (
-    "dual_items"  # the attribute by which a map of a kernel's values names its state of dual variables
-)
 EXACT = {"pivot": PIVOT, "sort": SORT}  # sub-solvers that project exactly, the only ones for squared hinges
 SUB_SOLVERS = "crfqn.papers.blondel2014.sub_solver_kernels"  # the module of the others
 ACCURACY = 0.1  # of conjugate gradients: what is to be left of the residual
@@ -154,7 +151,10 @@ class DualItems(MethodState):
         unpenalised may be the weights of a last feature that is 1
     method, tol : {"sort", "pivot", "bisection", "smo", "frank-wolfe"}, tol of the bisection
     items, weights, multiplier : int64, those with a weight; float64 (F, width); float64 (K,), of the intercepts
+    takes_pairs : whether it can be made of a loss with `has_pair_duals`
     """
+
+    takes_pairs: ClassVar[bool] = True
 
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
         if not penalty.l2 > 0:
@@ -182,20 +182,13 @@ class DualItems(MethodState):
     def check(cls, objective: Objective) -> None:
         """Raise ViewError for other losses than the multiclass hinge and its squares, and for supports."""
         loss = objective.loss
-        has_duals = loss.has_pair_duals and not hasattr(objective.map, KERNEL_STATE)
-        if not (loss.has_label_duals or has_duals):
+        if not (loss.has_label_duals or (cls.takes_pairs and loss.has_pair_duals)):
             raise ViewError(
                 "dual variables need the multiclass hinge, squared without a kernel only; the loss is "
                 f"{type(loss).__name__}"
             )
         if not objective.support.is_everything:
             raise ViewError("dual variables need all weights; this objective has a support")
-
-    @classmethod
-    def make(cls, objective: Objective, *arguments: Any) -> DualItems:  # type: ignore[override]
-        """Return variables of zero, of a kernel's expansion where that is the map."""
-        kind = getattr(objective.map, KERNEL_STATE, cls)
-        return kind(objective, *arguments)
 
     @property
     def alpha(self) -> Vector:

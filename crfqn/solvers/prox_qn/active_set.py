@@ -85,19 +85,21 @@ class TopViolators:
             blocks, violation = active.local.blocks, active.local.violation(active.w, active.g)
             curvature = blocks.spread(blocks.largest(curvature_at_entry(point, active.coords)))
             gain = violation**2 / curvature
-            gain[(active.w != 0) | penalty.is_differentiable(active.coords)] = np.inf
+            gain[(active.w != 0) | penalty.is_smooth(active.coords)] = np.inf
             order = np.argsort(-blocks.largest(gain), kind="stable")
             n_before = np.cumsum(blocks.sizes[order]) - blocks.sizes[order]
             enters = np.zeros(order.size, bool)
             enters[order[n_before < limit]] = True
             keep = blocks.spread(enters)
             active.restrict(keep)
-            active.outside = float(violation[~keep].max(initial=0.0))
-        active.is_growing = active.outside > 0 or (was_growing and active.violation > penalty.min_threshold)
+            active.max_excluded_violation = float(violation[~keep].max(initial=0.0))
+        active.is_growing = active.max_excluded_violation > 0 or (
+            was_growing and active.violation > penalty.min_threshold
+        )
         return active
 
     def goal(self, goal: float, active: ScreenedPoint) -> float:
-        return max(goal, self.outside * active.outside)
+        return max(goal, self.outside * active.max_excluded_violation)
 
 
 @dataclass(frozen=True)

@@ -233,7 +233,10 @@ class ProxQN(Solver):
                 return n, has_failed, last_violation
             gain = before - active.value
             largest_gain = max(largest_gain, gain)
-            is_exhausted = active.outside > 0 and gain < self.constants.min_relative_decrease * largest_gain
+            is_exhausted = (
+                active.max_excluded_violation > 0
+                and gain < self.constants.min_relative_decrease * largest_gain
+            )
             n += 1
             yield active.state(is_screening=False)
 
@@ -255,8 +258,12 @@ class ProxQN(Solver):
     def goal(self, objective: Objective, active: ScreenedPoint) -> float:
         """Return the violation at which the epoch ends, a share of the one that it opens with (line 18)."""
         cooling = self.constants.final_tolerance if self.is_small(objective, active) else self.cooling
-        return self.entry.goal(cooling * max(active.violation, active.outside), active)
+        return self.entry.goal(cooling * max(active.violation, active.max_excluded_violation), active)
 
     def is_small(self, objective: Objective, active: ScreenedPoint) -> bool:
         """Return whether the problem has so few weights that it is solved to the end in the epoch that opens."""
-        return objective.n_coords < self.few_weights and self.metric.is_full and active.outside == 0
+        return (
+            objective.n_coords < self.few_weights
+            and self.metric.is_full
+            and active.max_excluded_violation == 0
+        )

@@ -197,7 +197,7 @@ class DampedSearch:
     def open_epoch(self, active: ScreenedPoint) -> None:
         """Measure the curvature that the coordinates may meet."""
         damping = self.damping
-        damping.open_epoch(active.coords.size, is_complete=active.outside == 0.0)
+        damping.open_epoch(active.coords.size, is_complete=active.max_excluded_violation == 0.0)
         if damping.uses_majorant:
             self.majorant = majorant_curvature(active, damping.constants)
         else:

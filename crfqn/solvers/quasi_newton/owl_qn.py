@@ -82,7 +82,7 @@ class OWLQN(Solver):
             s = after.w[place] - here.w
             pairs.update(s, after.g[place] - here.g + penalty.l2_of(here.coords) * s)
             pairs.move_to(after.coords)
-            here = after.only((after.w != 0) | (pseudo_gradient(after) != 0) | pairs.has_moved)
+            here = after.restricted_to((after.w != 0) | (pseudo_gradient(after) != 0) | pairs.has_moved)
             del trial, after
             yield here.state(is_step=True)
 
