@@ -47,6 +47,31 @@ class Status(Enum):
         return self in (Status.CONVERGED, Status.WITHIN_BOUND, Status.ESTIMATED, Status.AT_FLOOR)
 
     @property
+    def is_standstill(self) -> bool:
+        """Whether the method could go no further, short of the tolerance or without a way to tell."""
+        return self in (Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the method has come to its end at the optimum of an objective, or as near to it as it gets."""
+        return self.is_standstill or (self.is_success and self is not Status.WITHIN_BOUND)
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether the run has reached a limit of iterations or time."""
+        return self in (Status.MAX_ITER, Status.MAX_SECONDS)
+
+    @property
+    def is_by_user(self) -> bool:
+        """Whether a person or a callback has ended the run."""
+        return self in (Status.CALLBACK, Status.INTERRUPTED)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the run was ended before its method came to an end, so that it can continue."""
+        return self.is_at_limit or self.is_by_user
+
+    @property
     def is_regular(self) -> bool:
         """Whether the run ended as its method is meant to, so that there is nothing to warn of."""
         return self.is_success or self in (Status.LEARNED, Status.STAGES_MADE, Status.HELD_OUT)

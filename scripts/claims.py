@@ -32,7 +32,7 @@ import json
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,6 +58,7 @@ from crfqn import (
     TaxonomyCRF,
 )
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 
 Array = NDArray[np.float64]
 Places = NDArray[np.integer]
@@ -303,9 +304,9 @@ class Case:
                 given["start"] = clone(self.model).set_params(**strengths).fit(*arguments, **given)
             return self.model.fit(*arguments, **given)
 
-    def minimize(self, *given: Any, **settings: Any) -> Any:
+    def minimize(self, objective: Any, penalty: Any, solver: Any, run: Run) -> Any:
         """The library's, with or without the steps that solve small problems."""
-        return minimize(*given, **settings | {"to_rounding": self.is_solved_on})
+        return minimize(objective, penalty, solver, replace(run, to_rounding=self.is_solved_on))
 
 
 def features(random: np.random.Generator, trouble: str, n_items: int, n_features: int) -> Array:

@@ -42,6 +42,7 @@ from crfqn.recipes import build_estimator, load_recipe, prepare
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 from crfqn.structures.chain import Chain
 from crfqn.threads import Pool
 
@@ -92,7 +93,7 @@ def write_shard(part: Any, path: Path) -> StoredShard:
 
 
 @dataclass
-class Run:
+class TimedRun:
     """A training: its result, clock and processor seconds, bytes and rounds of questions."""
 
     result: Result
@@ -107,12 +108,12 @@ def own_processor_seconds() -> float:
     return sum(os.times()[:2])
 
 
-def train(objective: Any, l1: float, processor: Callable[[], float]) -> Run:
+def train(objective: Any, l1: float, processor: Callable[[], float]) -> TimedRun:
     """Train to 1e-3 by Prox-QN with its defaults."""
     clock, before, n_bytes = time.perf_counter(), processor(), objective.executor.n_bytes
     with single_threaded_blas():
-        result = minimize(objective, ElasticNet(l1), ProxQN(), tol=1e-3)
-    run = Run(result, time.perf_counter() - clock, processor() - before)
+        result = minimize(objective, ElasticNet(l1), ProxQN(), Run(tol=1e-3))
+    run = TimedRun(result, time.perf_counter() - clock, processor() - before)
     if isinstance(objective, DistributedObjective):
         run.n_bytes = objective.tally.total - n_bytes
         run.n_rounds = objective.tally.n_questions / len(objective.parts)
@@ -128,7 +129,7 @@ def made(name: str, client: Any, shards: list[StoredShard], parts: list[Objectiv
     return shared
 
 
-def show(name: str, run: Run) -> None:
+def show(name: str, run: TimedRun) -> None:
     print(
         f"{name:<10} {run.seconds:8.2f} s clock {run.processor:8.2f} s processor {run.result.n_iter:4d} steps "
         f"{run.result.passes:7.2f} passes {run.n_bytes / 1e6:9.2f} MB {run.n_rounds:6.0f} rounds "
@@ -145,7 +146,7 @@ def compare(client: Any, shards: list[StoredShard], l1: float, n_times: int) -> 
 
     n_threads = sum(client.nthreads().values())
     parts = [shard() for shard in shards]
-    runs: dict[str, list[Run]] = {"workers": [], "process": [], "own start": []}
+    runs: dict[str, list[TimedRun]] = {"workers": [], "process": [], "own start": []}
     with Pool(n_threads) as pool:
         for turn in range(1 + n_times):
             for name in runs:

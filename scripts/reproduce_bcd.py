@@ -41,6 +41,7 @@ from crfqn.result import Result
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.threads import Pool
 
@@ -203,7 +204,7 @@ class Task:
             self.penalty = GroupLasso(whole, n_features=self.n_features, n_states=self.n_labels)
 
     def fit(self, solver: Any, **limits: Any) -> Result:
-        return minimize(self.objective, self.penalty, solver, proves_zeros=False, **limits)
+        return minimize(self.objective, self.penalty, solver, Run(proves_zeros=False, **limits))
 
     def warm_up(self, solver: Any, is_first: bool) -> None:
         if is_first:

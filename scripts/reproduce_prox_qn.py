@@ -48,6 +48,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Requirements, Solver
 from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, CostAwareSweeps, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.structures.chain import Chain
 
@@ -494,7 +495,7 @@ def make_objective(seed: int) -> Objective:
 def run(objective: Objective, penalty: ElasticNet, solver: Any) -> Vector:
     """All iterates, (n, d), from zero until rounding hides any decrease."""
     recording = Recording(solver, keeps_all=True)
-    minimize(objective, penalty, recording, tol=0.0, max_iter=MOST_STEPS, proves_zeros=False)
+    minimize(objective, penalty, recording, Run(tol=0.0, max_iter=MOST_STEPS, proves_zeros=False))
     rows = np.zeros((len(recording.looks), objective.n_coords))
     for row, (coords, weights) in zip(rows, recording.looks.values(), strict=True):
         row[coords] = weights

@@ -37,6 +37,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 from crfqn.threads import Pool
 
 NAMES = ("news20-counts", "sector", "rcv1", "amazon7")
@@ -170,7 +171,7 @@ class Paper(Publisher):
         for name in self.chosen:
             items, C = self.items(name), STRENGTHS.get(name, 1.0)
             penalty, solver = ElasticNet(0.0, 1.0 / C), DualDecomposition(random_state=0)
-            result = minimize(hinge(items), penalty, solver, tol=NEAR, max_iter=5000)
+            result = minimize(hinge(items), penalty, solver, Run(tol=NEAR, max_iter=5000))
             best = -C * result.value * (1.0 - result.gap)  # the bound that a long run proves
             of_data = [each for method in methods for each in run(name, items, C, method, self.n_passes)]
             of_data = [each | {"distance": (each["dual_objective"] - best) / abs(best)} for each in of_data]

@@ -55,11 +55,12 @@ def compiled():
     from crfqn.penalties import ElasticNet
     from crfqn.solvers.minimize import minimize
     from crfqn.solvers.prox_qn import ProxQN
+    from crfqn.solvers.run import Run
 
     for is_binary in (True, False):
         for solver in (ProxQN(), ProxQN.paper()):
             problem = make_problem(0, is_binary=is_binary)
-            minimize(problem.objective(), ElasticNet(1.0), solver, max_iter=5)
+            minimize(problem.objective(), ElasticNet(1.0), solver, Run(max_iter=5))
 
 
 @pytest.fixture(scope="session")

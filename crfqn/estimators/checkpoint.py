@@ -24,13 +24,11 @@ from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic import AutoSolver
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
-from crfqn.solvers.minimize import RunState
+from crfqn.solvers.minimize import RunRecord
 from crfqn.solvers.protocols import Point, Solver
 
 logger = logging.getLogger("crfqn.training")
 FILE, KIND, FORMAT = "checkpoint.crfqn", "checkpoint", 2
-# Of a training that goes on; others have come to their end.
-CUT_OFF = Status.MAX_ITER, Status.MAX_SECONDS, Status.CALLBACK, Status.INTERRUPTED
 DEAREST = (
     50.0  # the least time between two checkpoints, in times that writing one takes: under 2 % of the run
 )
@@ -40,7 +38,7 @@ OF_RESULT = (
     "value", "gap", "estimated_gap", "violation", "excess", "tol", "passes", "seconds", "n_iter", "n_proved_zeros",
     "is_doubtful",
 )  # fmt: skip
-OF_LOOKS = ("value", "violation", "iterations", "scores", "best_look", "due")
+OF_HISTORY = ("value", "violation", "iterations", "scores", "best_index", "due")
 
 
 class Checkpoint:
@@ -58,7 +56,7 @@ class Checkpoint:
         """Whether there is a file."""
         return os.path.lexists(self.path)
 
-    def open(self, solver: Solver, run: RunState, first: SparseWeights) -> Result | None:
+    def open(self, solver: Solver, record: RunRecord, first: SparseWeights) -> Result | None:
         """Let a run that begins at the weights `first` go on from the file, if there is one, or return its result.
 
         Raises InputError for a folder that cannot be used, and for a file that is damaged or of another training.
@@ -70,7 +68,7 @@ class Checkpoint:
                 f"{self.folder}: no folder for checkpoints: {error.strerror or error}"
             ) from error
         check_writable(self.path)
-        self.settings = settings_of(solver, run, first)
+        self.settings = settings_of(solver, record, first)
         self.written = time.perf_counter()
         if not self.exists:
             return None
@@ -85,35 +83,35 @@ class Checkpoint:
             ) from error
         if "result" in file.metadata:
             return result_of(file)
-        resume(run, file)
-        self.n_iter_written = run.n_iter
-        logger.info("going on from %s, iteration %d", self.path, run.n_iter)
+        resume(record, file)
+        self.n_iter_written = record.n_iter
+        logger.info("going on from %s, iteration %d", self.path, record.n_iter)
         return None
 
-    def remaining(self, solver: Any, run: RunState) -> Any:
+    def remaining(self, solver: Any, record: RunRecord) -> Any:
         """Return the solver for the remaining steps: of a fixed number of epochs those that are left."""
         if not hasattr(solver, "n_epochs"):
             return solver
-        return replace(solver, n_epochs=max(solver.n_epochs - run.n_iter, 1))
+        return replace(solver, n_epochs=max(solver.n_epochs - record.n_iter, 1))
 
-    def after_step(self, run: RunState, point: Point) -> None:
+    def after_step(self, record: RunRecord, point: Point) -> None:
         """Write weights and trace after a step on all items, if it is time."""
         if isinstance(self.every, str) and self.every.endswith("s"):
             least = max(float(self.every[:-1]), DEAREST * self.cost)
             is_due = time.perf_counter() - self.written >= least
         else:
-            is_due = run.n_iter - self.n_iter_written >= int(self.every)
+            is_due = record.n_iter - self.n_iter_written >= int(self.every)
         if is_due:
-            self._write(run, point.sparse_weights)
+            self._write(record, point.sparse_weights)
 
-    def after_run(self, run: RunState, status: Status) -> None:
+    def after_run(self, record: RunRecord, status: Status) -> None:
         """Write the last weights of a run that was cut off."""
-        if status in CUT_OFF:
-            self._write(run, run.newest)
+        if status.is_cut_off:
+            self._write(record, record.newest)
 
     def close(self, result: Result) -> None:
         """Write the result of a run that has come to its end."""
-        if result.status in CUT_OFF or result.status is Status.DIVERGED:
+        if result.status.is_cut_off or result.status is Status.DIVERGED:
             return
         arrays = arrays_of(best=SparseWeights(result.coords, result.weights)) | trace_arrays(result.trace)
         numbers = {name: getattr(result, name) for name in OF_RESULT} | {"status": result.status.name}
@@ -121,22 +119,22 @@ class Checkpoint:
             numbers["held_out"] = asdict(result.held_out)
         self._write_file(arrays, {"result": numbers})
 
-    def _write(self, run: RunState, newest: SparseWeights) -> None:
-        arrays = arrays_of(best=run.best.weights, newest=newest) | trace_arrays(run.trace)
+    def _write(self, record: RunRecord, newest: SparseWeights) -> None:
+        arrays = arrays_of(best=record.best.weights, newest=newest) | trace_arrays(record.trace)
         numbers: dict[str, Any] = {
-            "n_iter": run.n_iter,
-            "passes": run.passes,
-            "seconds": time.perf_counter() - run.started,
-            "value": run.best.value,
-            "excess": run.best.excess,
-            "dual_value": run.proofs.dual_value,
-            "violation": run.violation,
+            "n_iter": record.n_iter,
+            "passes": record.passes,
+            "seconds": time.perf_counter() - record.started,
+            "value": record.best.value,
+            "excess": record.best.excess,
+            "dual_value": record.proof.dual_value,
+            "violation": record.violation,
         }
-        if run.looks is not None and run.looks.best is not None:
-            arrays |= arrays_of(best_score=run.looks.best)
-            numbers["looks"] = {name: getattr(run.looks, name) for name in OF_LOOKS}
+        if record.history.best is not None:
+            arrays |= arrays_of(best_score=record.history.best)
+            numbers["history"] = {name: getattr(record.history, name) for name in OF_HISTORY}
         self._write_file(arrays, {"run": numbers})
-        self.n_iter_written = run.n_iter
+        self.n_iter_written = record.n_iter
 
     def _write_file(self, arrays: dict[str, NDArray[Any]], content: dict[str, Any]) -> None:
         """Write a file in the place of the one before; a failure costs the checkpoint and not the training."""
@@ -197,34 +195,34 @@ def result_of(file: ModelFile) -> Result:
     )
 
 
-def resume(run: RunState, file: ModelFile) -> None:
+def resume(record: RunRecord, file: ModelFile) -> None:
     """Set a run to the state in the file; what the file does not have is computed from the trace."""
     numbers = file.table("run")
-    run.n_iter, run.violation = numbers["n_iter"], numbers["violation"]
-    run.passes_before -= numbers["passes"]
-    run.started -= numbers["seconds"]
-    run.newest, run.best.weights = weights_of(file, "newest"), weights_of(file, "best")
-    run.best.value, run.best.excess = numbers["value"], numbers["excess"]
-    run.proofs.dual_value = numbers["dual_value"]
+    record.n_iter, record.violation = numbers["n_iter"], numbers["violation"]
+    record.passes_before -= numbers["passes"]
+    record.started -= numbers["seconds"]
+    record.newest, record.best.weights = weights_of(file, "newest"), weights_of(file, "best")
+    record.best.value, record.best.excess = numbers["value"], numbers["excess"]
+    record.proof.dual_value = numbers["dual_value"]
     rows = trace_rows(file)
-    run.trace.rows[:] = rows
+    record.trace.rows[:] = rows
     scans = [row for row in rows if row.is_screening]
-    if np.isnan(run.scale) and scans:
-        run.scale = min(run.penalty.min_threshold or np.inf, scans[0].violation)
+    if np.isnan(record.estimate.scale) and scans:
+        record.estimate.scale = min(record.penalty.min_threshold or np.inf, scans[0].violation)
     iterations = [0, *(row.iteration for row in rows)]
     values = [row.value for row, before in zip(rows, iterations, strict=False) if row.iteration > before]
-    run.distance.gains.values[:] = np.minimum.accumulate(values).tolist()
-    if run.looks is not None and "looks" in numbers:
-        vars(run.looks).update(numbers["looks"])
-        run.looks.best = weights_of(file, "best_score")
+    record.estimate.gains.values[:] = np.minimum.accumulate(values).tolist()
+    if "history" in numbers:
+        vars(record.history).update(numbers["history"])
+        record.history.best = weights_of(file, "best_score")
 
 
-def settings_of(solver: Solver, run: RunState, start: SparseWeights) -> dict[str, Any]:
+def settings_of(solver: Solver, record: RunRecord, start: SparseWeights) -> dict[str, Any]:
     """Return all that a run depends on by name: texts and numbers, and fingerprints of what is larger."""
-    objective, penalty = run.objective, run.penalty
+    objective, penalty = record.objective, record.penalty
     if isinstance(solver, AutoSolver):
         solver = solver.chosen(objective, penalty)
-    validation = {} if run.looks is None else parameters_of(run.looks.held_out)
+    validation = {} if record.run.held_out is None else parameters_of(record.run.held_out)
     sizes = ("n_items", "n_positions", "n_features", "n_coords")
     return {
         "crfqn": version("crfqn"),
@@ -233,9 +231,9 @@ def settings_of(solver: Solver, run: RunState, start: SparseWeights) -> dict[str
         **{f"solver.{name}": value for name, value in parameters_of(solver).items()},
         "penalty": type(penalty).__name__,
         **parameters_of(penalty),
-        "tol": run.tol,
-        "stop": "estimate" if run.may_estimate else "certificate",
-        "to_rounding": run.distance.to_rounding,
+        "tol": record.run.tol,
+        "stop": record.run.stop,
+        "to_rounding": record.run.to_rounding,
         **{f"validation.{name}": value for name, value in validation.items()},
         "start": fingerprint(tuple(start)),
         **{f"data: {name}": int(getattr(objective, name)) for name in sizes},

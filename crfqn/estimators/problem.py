@@ -2,7 +2,7 @@
 
     encode(data, settings) -> Encoded       the labelled items, and the space of their weights
     pose(encoded, settings) -> Problem      what is minimised, under which penalty, and from where
-    run(problem, settings) -> Run           the training, by `minimize`
+    run(problem, settings) -> Training      the training, by `minimize`
 
 Each family of estimators encodes its data (`chain_data.py`, `item_data.py`); the other two steps are here.
 """
@@ -30,6 +30,7 @@ from crfqn.penalties import Ridge
 from crfqn.penalties.penalty import Layout
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 from crfqn.solvers.validation import ValidationSet
 from crfqn.threads import Pool
 
@@ -99,7 +100,7 @@ def pose(
     return Problem(space, features, objective, penalty, strengths, begin, intercepts, validation, source)
 
 
-class Run(NamedTuple):
+class Training(NamedTuple):
     """A training that has ended: its result, with weights of the features as the map has them, and why no penalised
     weight is left, None where some are."""
 
@@ -107,7 +108,7 @@ class Run(NamedTuple):
     reason_of_empty: str | None
 
 
-def run(problem: Problem, settings: Settings, callbacks: AbstractContextManager[Any]) -> Run:
+def run(problem: Problem, settings: Settings, callbacks: AbstractContextManager[Any]) -> Training:
     """Train."""
     solver = settings.make_solver()
     checkpoint = None
@@ -121,16 +122,19 @@ def run(problem: Problem, settings: Settings, callbacks: AbstractContextManager[
             problem.objective,
             problem.penalty,
             solver,
-            problem.start,
-            tol=settings.tolerance,
-            max_iter=settings.max_iter,
-            max_seconds=settings.max_seconds,
-            callback=callback,
-            to_rounding=True,
-            held_out=problem.validation,
-            checkpoint=checkpoint,
+            Run(
+                start=problem.start,
+                tol=settings.tol_,
+                stop=settings.stop,
+                max_iter=settings.max_iter,
+                max_seconds=settings.max_seconds,
+                callback=callback,
+                to_rounding=True,
+                held_out=problem.validation,
+                checkpoint=checkpoint,
+            ),
         )
-        return Run(result, reason_of_empty(problem.objective, problem.penalty, result))
+        return Training(result, reason_of_empty(problem.objective, problem.penalty, result))
 
 
 def start_within(support: Support | None, start: SparseWeights | None) -> SparseWeights | None:

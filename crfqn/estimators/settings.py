@@ -32,7 +32,6 @@ from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.parameters import PARAMETERS, Parameter, check_parameters
 from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.result import OPTIMAL
-from crfqn.solvers.stopping import Estimated
 
 
 class Parameters:
@@ -131,11 +130,6 @@ class Settings(Parameters):
         """Name of the strength that a regularisation path varies by default."""
         penalty = self.__dict__.get("penalty")
         return "l1" if penalty is None else named_penalty(penalty).strengths[0]
-
-    @property
-    def tolerance(self) -> float | Estimated:
-        """Relative distance from the optimum that ends a run, `Estimated` where no proof is asked for."""
-        return Estimated(self.tol_) if self.stop == "estimate" else self.tol_
 
     @property
     def tol_(self) -> float:

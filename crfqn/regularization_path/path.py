@@ -38,13 +38,12 @@ from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Around, Grid, RegularizationPath
 from crfqn.result import OPTIMAL, Result, Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.stopping import Estimated
+from crfqn.solvers.run import Run
 from crfqn.solvers.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool
 
 Score = Callable[[LinearEstimator], float]
-CUT_OFF = (Status.INTERRUPTED, Status.CALLBACK)  # trainings that somebody has ended
 
 
 @dataclass
@@ -116,7 +115,7 @@ class PathStep:
     @property
     def is_cut_off(self) -> bool:
         """Whether somebody has ended the training: what comes after it would be, too."""
-        return self.model.result_.status in CUT_OFF
+        return self.model.result_.status.is_by_user
 
 
 def solve_path(
@@ -129,7 +128,8 @@ def solve_path(
         tol = grid.tol(last_tol) if following > 0 else last_tol
         rule = StrongRule(prepared.solver, before, following, tol)
         strengths = {prepared.parameter: value}
-        result = train(prepared, strengths, rule, point, tol, proves_zeros=following == 0)
+        run = Run(start=point, tol=tol, proves_zeros=following == 0)
+        result = train(prepared, strengths, rule, run)
         model = fitted(prepared, strengths, result)
         yield (
             step := PathStep(model, np.nan if score is None else score(model), rule.n_screening_violations)
@@ -146,16 +146,15 @@ def solve_around(
 ) -> Iterator[PathStep]:
     """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does; as near to the
     optimum as `fit`, so that scores are those of its models."""
-    stop = prepared.settings.tolerance
+    tol, stop = prepared.settings.tol_, prepared.settings.stop
+    run = Run(tol=tol, stop=stop, proves_zeros=False, to_rounding=True)
     solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
     for strengths in values:
         place = np.log([*strengths.values()])
         start = prepared.problem.start
         if solved:
             _, start = min(solved, key=lambda one: float(np.square(one[0] - place).sum()))
-        result = train(
-            prepared, strengths, prepared.solver, start, stop, proves_zeros=False, to_rounding=True
-        )
+        result = train(prepared, strengths, prepared.solver, replace(run, start=start))
         solved.append((place, SparseWeights(result.coords, result.weights)))
         model = fitted(prepared, strengths, result)
         yield (step := PathStep(model, np.nan if score is None else score(model)))
@@ -163,31 +162,14 @@ def solve_around(
             return
 
 
-def train(
-    prepared: PreparedPath,
-    strengths: Strengths,
-    solver: Any,
-    start: Any,
-    tol: float | Estimated,
-    proves_zeros: bool = True,
-    to_rounding: bool = False,
-) -> Result:
-    """Train under strengths from `start`, weights or a point of them; return the result."""
+def train(prepared: PreparedPath, strengths: Strengths, solver: Any, run: Run) -> Result:
+    """Train under strengths, within the limits of the estimator; return the result."""
     problem, settings = prepared.problem, prepared.settings
-    if problem.has_free_features and not isinstance(tol, Estimated):
-        tol = Estimated(tol)
-    return minimize(
-        problem.objective,
-        problem.penalty.with_strengths(**strengths),
-        solver,
-        start,
-        tol=tol,
-        proves_zeros=proves_zeros,
-        to_rounding=to_rounding,
-        max_iter=settings.max_iter,
-        max_seconds=settings.max_seconds,
-        callback=settings.callback,
-    )
+    limits = {name: getattr(settings, name) for name in ("max_iter", "max_seconds", "callback")}
+    if problem.has_free_features:
+        limits["stop"] = "estimate"
+    penalty = problem.penalty.with_strengths(**strengths)
+    return minimize(problem.objective, penalty, solver, replace(run, **limits))
 
 
 def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> LinearEstimator:
@@ -387,10 +369,10 @@ def with_best_refined(
     if not result.status.is_success or distance <= tol:
         return path
     start = centred_weights(prepared.problem.features, SparseWeights(result.coords, result.weights))
-    proved = train(prepared, strengths, prepared.solver, start, tol)
+    proved = train(prepared, strengths, prepared.solver, Run(start=start, tol=tol))
     total = {name: getattr(result, name) + getattr(proved, name) for name in ("passes", "n_iter", "seconds")}
     refined = fitted(prepared, strengths, replace(proved, **total))
-    if refined.result_.status in CUT_OFF:
+    if refined.result_.status.is_by_user:
         return path
     models, scores = list(path.models), path.score.copy()
     models[best] = refined

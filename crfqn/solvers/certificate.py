@@ -35,6 +35,7 @@ import numpy as np
 
 from crfqn.kernels.sparse import entries_at, found_in, union
 from crfqn.objectives.item_bound import ItemBound, ItemMixtures, item_bound
+from crfqn.result import Progress, Status
 from crfqn.solvers.protocols import Objective, Penalty, Point, Screening, SparseWeights, State, Vector
 from crfqn.solvers.unpenalised import solve_unpenalised
 
@@ -138,6 +139,10 @@ class Best:
         """Whether the weights keep the loss within its bound, but for the tolerance."""
         return self.excess is None or self.excess <= self.tol
 
+    def point(self, objective: Objective) -> Point:
+        """Return the point of the weights: a pass over the data."""
+        return objective.at(self.weights.coords, self.weights.weights)
+
     def update(self, state: State) -> None:
         """Take the weights of a state if they are better; where the loss has a bound, it has to be kept first."""
         if state.excess is None:
@@ -149,54 +154,83 @@ class Best:
             self.value, self.weights, self.excess = state.value, state.point.sparse_weights, state.excess
 
 
-PRICE = 30.0  # passes that a bound by items costs, about
-GROWTH = 1.3  # of the passes until the next bound by items
-MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound by items
-# Of the violation at the last bound with unpenalised coordinates: when to prove another.
-SOONEST, LATEST = 0.25, 0.9
+ITEM_BOUND_PASSES = 30.0  # that a bound by items costs, about
+ITEM_BOUND_INTERVAL = 1.3  # factor of the passes until the next bound by items
+ITEM_BOUND_AT_THE_END = 10.0  # times its cost: after so many passes a run ends with a bound by items
+# Of the violation at the last bound with unpenalised coordinates solved: the limits of the next one's.
+MIN_FALL, MAX_FALL = 0.25, 0.9
 
 
-class Proofs:
-    """What a run has proved: the best lower bound on the optimum, and when it is worth its price to look for another.
+class Proof:
+    """The rule that ends a run whose optimum is proved to be within the tolerance, and the best lower bound so far.
 
     dual_value : the bound, -inf for none
     assumed_bound : the bound that holds if unpenalised weights have the sizes that are assumed, -inf for none
-    solves_below : the violation from which on the unpenalised coordinates are solved for the next bound
-    due : the passes from which on a bound by items is due
+    solves_below : the violation below which the unpenalised coordinates are solved for the next bound
+    due : the number of passes after which a bound by items is due
     """
 
-    def __init__(self, objective: Objective, penalty: Penalty, tol: float) -> None:
-        self.objective, self.penalty, self.tol = objective, penalty, tol
+    def __init__(self, objective: Objective, penalty: Penalty, best: Best) -> None:
+        self.objective, self.penalty, self.best, self.tol = objective, penalty, best, best.tol
         self.dual_value = self.assumed_bound = -np.inf
         self.solves_unpenalised = penalty.unpenalised.size > 0 and objective.has_curvature
         self.solves_below = np.inf
-        self.due, self.last_value = PRICE, np.inf
+        self.due, self.last_value = ITEM_BOUND_PASSES, np.inf
 
-    def gap(self, best: Best) -> float:
-        """Return the certified relative gap; nan while nothing is proved, or the loss exceeds its bound."""
-        return relative_gap(best.value, self.dual_value) if best.is_feasible else np.nan
+    @property
+    def is_known(self) -> bool:
+        """Whether a bound is proved."""
+        return bool(np.isfinite(self.dual_value))
+
+    @property
+    def gap(self) -> float:
+        """The certified relative gap of the best weights; nan if nothing is proved, or the loss exceeds its bound."""
+        return relative_gap(self.best.value, self.dual_value) if self.best.is_feasible else np.nan
 
     @property
     def likely_bound(self) -> float:
         """The better of the bound that is proved and the one that is assumed."""
         return max(self.dual_value, self.assumed_bound)
 
-    def likely_gap(self, best: Best) -> float:
-        """Return the relative gap to that bound; nan where there is neither, or the loss exceeds its bound."""
-        return relative_gap(best.value, self.likely_bound) if best.is_feasible else np.nan
+    @property
+    def likely_gap(self) -> float:
+        """The relative gap to that bound; nan if there is neither, or the loss exceeds its bound."""
+        return relative_gap(self.best.value, self.likely_bound) if self.best.is_feasible else np.nan
 
     @cached_property
     def assumed_sizes(self) -> Vector:
-        """How large the unpenalised weights of an optimum are assumed to be at most, (n,), or `FURTHEST` times as large
-        as at the point: a weight of this size adds `LARGEST_SHARE` or more to nine in ten scores that it is part of."""
+        """The assumed largest sizes of the unpenalised weights at an optimum, (n,), or `FURTHEST` times as large as at
+        the point: a weight of this size adds `LARGEST_SHARE` or more to nine in ten scores that it is part of."""
         with np.errstate(divide="ignore"):
             return LARGEST_SHARE / self.objective.small_values(self.penalty.unpenalised)
+
+    def reason_to_stop(self, state: State, progress: Progress) -> Status | None:
+        """Return why the best weights are proved to be good enough, or None: the gap is within the tolerance, or no
+        coordinate of a convex problem violates its condition at all."""
+        if self.gap <= self.tol:
+            return Status.CONVERGED if self.best.excess is None else Status.WITHIN_BOUND
+        is_solved = state.is_screening and state.violation == 0.0 and self.objective.is_convex
+        return Status.CONVERGED if is_solved and not self.is_known else None
 
     def add(self, dual_value: float) -> None:
         """Take a lower bound on the optimum."""
         self.dual_value = max(self.dual_value, dual_value)
 
-    def with_unpenalised_solved(self, state: State, best: Best) -> State:
+    def after_state(self, state: State, n_passes: float, is_needed: bool) -> State:
+        """Take the bound of a state; after a scan of all coordinates look for a better one. Return the state with its
+        unpenalised coordinates solved if that ends the run.
+
+        is_needed : whether only a proof ends the run, so that a bound by items pays
+        """
+        self.add(state.dual_value)
+        if state.is_screening and not self.gap <= self.tol:
+            if self.solves_unpenalised:
+                state = self._solve_unpenalised(state)
+            if is_needed and self.objective.is_convex:
+                self._bound_by_items(state.point, n_passes)
+        return state
+
+    def _solve_unpenalised(self, state: State) -> State:
         """Bound the optimum from the point with its unpenalised coordinates solved, once the violation has fallen.
 
         The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
@@ -216,35 +250,30 @@ class Proofs:
             assumed = best_bound(point, self.penalty, screening, sizes).dual_value
             self.assumed_bound = max(self.assumed_bound, assumed)
         gap = relative_gap(value, self.likely_bound)
-        share = np.sqrt(self.tol / gap) if gap > 0 else 1.0
-        self.solves_below = state.violation * min(max(share, SOONEST), LATEST)
-        if not gap <= self.tol < self.likely_gap(best):
+        fall = np.sqrt(self.tol / gap) if gap > 0 else 1.0
+        self.solves_below = state.violation * min(max(fall, MIN_FALL), MAX_FALL)
+        if not gap <= self.tol < self.likely_gap:
             return state
-        best.value, best.weights = value, point.sparse_weights
+        self.best.value, self.best.weights = value, point.sparse_weights
         return replace(state, point=point, value=value)
 
-    def bound_by_items(self, point: Point, best: Best, n_passes: float) -> None:
-        """Look for a tighter bound at a scan, when the run may be near its end: while the objective falls by more than
-        the tolerance from scan to scan no bound can be near, and after a look the passes have to grow by a share that
-        makes its price a part of theirs."""
-        if self.gap(best) <= self.tol:
-            return
-        has_settled = self.last_value - best.value <= self.tol * abs(best.value)
-        self.last_value = best.value
-        if not has_settled or n_passes < self.due:
-            return
-        bound = item_bound(point, self.penalty)
-        if bound is not None:
+    def _bound_by_items(self, point: Point, n_passes: float) -> None:
+        """Look for a tighter bound if the run may be near its end: no bound can be near while the objective falls by
+        more than the tolerance from scan to scan. The passes until the next one grow, so that it costs a fixed share of
+        them."""
+        has_settled = self.last_value - self.best.value <= self.tol * abs(self.best.value)
+        self.last_value = self.best.value
+        if has_settled and n_passes >= self.due and (bound := item_bound(point, self.penalty)) is not None:
             self.add(bound.dual_value)
-            self.due = max(GROWTH * n_passes, n_passes + PRICE)
+            self.due = max(ITEM_BOUND_INTERVAL * n_passes, n_passes + ITEM_BOUND_PASSES)
 
-    def at_the_end(self, point: Point, best: Best, gap: float, n_passes: float) -> int | None:
-        """Return the number of zeros that are proved, counted at the point of the best weights; where the passes have
-        paid for it, a bound by items is added."""
+    def count_zeros(self, point: Point, gap: float, n_passes: float) -> int | None:
+        """Return the number of zeros that are proved, counted at the point of the best weights; a run of enough passes
+        adds a bound by items."""
         if self.penalty.unpenalised.size and self.objective.proves_zeros:
             point = solve_unpenalised(point, self.penalty.unpenalised)
-        is_worth_it = gap > 0 and n_passes >= MOST_SHARE * PRICE
-        bound = item_bound(point, self.penalty) if is_worth_it else None
+        pays = gap > 0 and n_passes >= ITEM_BOUND_AT_THE_END * ITEM_BOUND_PASSES
+        bound = item_bound(point, self.penalty) if pays else None
         if bound is not None:
             self.add(bound.dual_value)
-        return count_proved_zeros(self.objective, self.penalty, point, best.value, bound)
+        return count_proved_zeros(self.objective, self.penalty, point, self.best.value, bound)

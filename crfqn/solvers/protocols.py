@@ -17,26 +17,11 @@ from crfqn.errors import InputError, ViewError
 from crfqn.objectives.objective import BaseObjective as Objective
 from crfqn.objectives.objective import MethodState
 from crfqn.objectives.point import BasePoint as Point
-from crfqn.objectives.point import Matrix, Ray
-from crfqn.penalties.blocks import Partition
 from crfqn.penalties.penalty import Penalty
 
 __all__ = [
-    "Coords",
-    "Matrix",
-    "Objective",
-    "Partition",
-    "Penalty",
-    "Point",
-    "Ray",
-    "Requirements",
-    "Screening",
-    "Solver",
-    "SparseWeights",
-    "State",
-    "Vector",
-    "check_requirements",
-    "requirements",
+    "Coords", "Objective", "Penalty", "Point", "Requirements", "Screening", "Solver", "SparseWeights", "State",
+    "Vector", "check_requirements", "requirements",
 ]  # fmt: skip
 
 

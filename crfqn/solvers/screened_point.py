@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS
 from crfqn.kernels.sparse import found_in, places, sorted_union
+from crfqn.objectives.point import Ray
 from crfqn.solvers.certificate import best_bound
-from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, Screening, State, Vector
+from crfqn.solvers.protocols import Coords, Penalty, Point, Screening, State, Vector
 
 
 @dataclass(eq=False)

@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.objectives.point import Ray
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden, unit_length
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
     Point,
-    Ray,
     Solver,
     State,
     Vector,

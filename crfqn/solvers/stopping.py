@@ -1,4 +1,7 @@
-"""An estimate of how far above its optimum a run is, from what its steps have won and what waits to come in.
+"""The rules that end a run, asked in order: a proof, an estimate of the distance to the optimum, scores, and limits.
+
+`Proof` is in `certificate.py`, `ValidationHistory` in `validation.py`. `Estimate` estimates F(w) - F* from the recent
+decrease of F and from the coordinates outside the working set.
 
 The decrease of the objective in the second half of all steps is d, that in the quarter before it d', and r = d / d'.
 If every doubling of the steps goes on to win r times what the one before has won, the rest is
@@ -26,14 +29,18 @@ This is an estimate and no bound; `certificate.py` has the bound. `scripts/stopp
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
 
 import numpy as np
 
-from crfqn.errors import InputError
-from crfqn.solvers.certificate import Best, Proofs, relative_gap
+from crfqn.arrays import NO_WEIGHTS
+from crfqn.result import OPTIMAL, Progress, Status, Trace
+from crfqn.solvers.certificate import Best, Proof, relative_gap
 from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.newton_on_support import is_small, newton_check, newton_on_support
 from crfqn.solvers.protocols import Objective, Penalty, State
+from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
 
 FEWEST_STEPS = 5  # that say something
@@ -41,27 +48,48 @@ FASTEST, SLOWEST = 0.5, 0.9  # what a doubling of the steps may win, as a share 
 FEW_STEPS, FASTEST_OF_FEW = 10, 0.7
 MANY_STEPS, SLOWEST_OF_MANY = 30, 0.95
 CAUTION = 3.0  # times the extrapolation over quarters
-PATIENCE = 1.1  # times as many steps until the next look, where what waits outside forbids to stop
+PATIENCE = 1.1  # times as many steps until the next Newton check, if coordinates outside the working set forbid to stop
 RARELY = 2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
-# Times the tolerance may an estimate be contradicted, where kinks or rounding hide what else a look would find.
-GROSS = 10.0
+GROSS = 10.0  # times the tolerance: a contradiction of the estimate counts if kinks or rounding limit the Newton check
 SHARE = 0.03  # of the passes so far that a Newton check may take
-CHEAP, MOST_CHEAP = 5e6, 50  # operations, some milliseconds, and directions that a look may take in any run
+NOTHING_LEFT = 1e-5  # of the objective without weights, for `OPTIMAL` and looser tolerances
+CHEAP, MOST_CHEAP = (
+    5e6,
+    50,
+)  # operations, some milliseconds, and directions that a Newton check may take in any run
 
 
-@dataclass(frozen=True)
-class Estimated:
-    """A tolerance that an estimate of the distance to the optimum may meet, where no proof has done so before."""
+class StoppingRule(Protocol):
+    """A rule that may end a run. `minimize` asks `Proof`, `Estimate`, `ValidationHistory` and `Limits`, in this order,
+    after each state of all items, and the last two after others; the first status that is not None ends the run."""
 
-    tol: float
+    def reason_to_stop(self, state: State, progress: Progress) -> Status | None:
+        """Return why the run ends at this state, whose row of the trace is `progress`, or None."""
+        ...
 
 
-def as_tolerance(tol: float | Estimated) -> tuple[float, bool]:
-    """Return the number and whether an estimate may meet it; InputError for a negative one."""
-    number, is_estimated = (tol.tol, True) if isinstance(tol, Estimated) else (tol, False)
-    if not number >= 0:
-        raise InputError(f"tol: expected a number >= 0, got {number!r}")
-    return number, is_estimated
+class Limits:
+    """The rule that ends a run when its callback asks for it, its solver can go no further, or a limit is reached."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.is_called_off = run, False
+
+    def show(self, progress: Progress) -> None:
+        """Call the callback, if there is one."""
+        self.is_called_off = self.run.callback is not None and bool(self.run.callback(progress))
+
+    def reason_to_stop(self, state: State, progress: Progress) -> Status | None:
+        """Return the limit that is reached, or None."""
+        if self.is_called_off:
+            return Status.CALLBACK
+        if state.has_value and state.meets_rule:
+            return Status.RULE_MET if state.n_wrong is None else Status.LEARNED
+        if state.has_value and state.is_final:
+            return Status.LINE_SEARCH_FAILED if state.has_failed else Status.STALLED
+        if progress.iteration >= self.run.max_iter:
+            return Status.MAX_ITER
+        is_late = self.run.max_seconds is not None and progress.seconds >= self.run.max_seconds
+        return Status.MAX_SECONDS if is_late else None
 
 
 @dataclass
@@ -100,68 +128,157 @@ class Gains:
         return newer * share / (1.0 - share)
 
 
-class DistanceEstimate:
-    """The estimate along a run, as a share of the objective, and whether it may end the run.
+class EstimateStatus(Enum):
+    """What the estimate says at a step, and whether something has spoken against it; the value is in words."""
 
-    value : the estimate, nan where nothing can be told
-    may_end : whether an estimate within the tolerance ends the run, which is then `is_near`
-    is_doubted, is_discredited : whether something spoke against an estimate that would have ended the run; grossly, so
-        that only a proof ends it
-    to_rounding : whether Newton's method is tried on small problems, until rounding is all that is left
+    OPEN = "above the tolerance, or not known"
+    NEAR = "within the tolerance, and the Newton check agrees"
+    UNCONFIRMED = "within the tolerance, but the steps have won less than the certificate leaves open"
+    DOUBTED = "was unconfirmed at an earlier step, or the certificate or the Newton check contradicted it"
+    DISCREDITED = "the Newton check found far more than was estimated, so that only a proof ends the run"
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the estimate is within the tolerance at the latest step."""
+        return self in (EstimateStatus.NEAR, EstimateStatus.UNCONFIRMED)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether something has spoken against the estimate."""
+        return self not in (EstimateStatus.OPEN, EstimateStatus.NEAR)
+
+
+class Estimate:
+    """The rule that ends a run whose optimum is within the tolerance by estimate, or whose steps win nothing more.
+
+    value : the estimate of the distance to the optimum, as a share of the objective; nan if nothing can be told
+    status : what the estimate says
+    scale : the violation that the tolerance is a share of if nothing is proved; nan until it is known
+    value_of_zero : the objective without weights, nan until it is known
+    is_asked : whether an estimate may end the run; `may_end` : and is not discredited
+    solves : whether Newton's method is tried on small problems, until rounding is all that is left
     """
 
     def __init__(
-        self, objective: Objective, penalty: Penalty, tol: float | Estimated, to_rounding: bool
+        self, objective: Objective, penalty: Penalty, run: Run, best: Best, proof: Proof, trace: Trace
     ) -> None:
-        self.objective, self.penalty = objective, penalty
-        self.tol, self.may_end = as_tolerance(tol)
-        self.to_rounding, self.solves = to_rounding, to_rounding and objective.is_convex
-        self.value, self.gains, self.next_look = np.nan, Gains(), 0.0
-        self.is_near = self.is_doubted = self.is_discredited = False
+        self.objective, self.penalty, self.best, self.proof, self.trace = (
+            objective,
+            penalty,
+            best,
+            proof,
+            trace,
+        )
+        self.tol, self.is_asked = run.tol, run.stop == "estimate"
+        self.solves = run.to_rounding and objective.is_convex
+        self.value, self.gains, self.next_check = np.nan, Gains(), 0.0
+        self.status, self.value_of_zero = EstimateStatus.OPEN, np.nan
+        self.is_cold = best.weights.coords.size == 0
+        self.scale = np.nan if self.is_cold else penalty.min_threshold or np.nan
 
-    def after_step(self, state: State, best: Best, proofs: Proofs, n_passes: float) -> State:
-        """Estimate the distance to the optimum; returns the state of a look at all coordinates, where it takes one.
+    @property
+    def may_end(self) -> bool:
+        """Whether an estimate within the tolerance ends the run."""
+        return self.is_asked and self.status is not EstimateStatus.DISCREDITED
 
-        What a solver has left out of its working set shows in no value, nor what its steps cannot win: before the
-        estimate ends a run, what the violating zeros promise is added, and a Newton check must not find the objective
-        lower; where the last steps have won nothing at all, or Newton's method has come to its end, the certificate,
-        which is tight at an optimum, must not say otherwise either. Small problems are solved from there, whatever may
-        end the run.
+    def after_step(self, state: State, n_passes: float) -> State:
+        """Estimate the distance to the optimum; return the state of a scan of all coordinates if it takes one.
+
+        The decrease of the objective shows neither what a solver has left out of its working set nor what its steps
+        cannot reach. Before the estimate ends a run, the predicted gain of the violating zeros is added, and a Newton
+        check must not find the objective lower. If the last steps have won nothing at all, or Newton's method has come
+        to its end, the certificate, which is tight at an optimum, must not contradict it either. Small problems are
+        solved from there, whatever may end the run.
         """
-        objective, penalty, gains = self.objective, self.penalty, self.gains
+        best, proof, gains = self.best, self.proof, self.gains
         gains.values.append(best.value)
-        expected_gain, self.is_near, self.value = gains.rest(), False, np.nan
-        can_tell = objective.has_curvature and best.value != 0 and np.isfinite(expected_gain)
+        expected_gain, self.value = gains.rest(), np.nan
+        if self.status.is_near:
+            self.status = EstimateStatus.DOUBTED if self.status.is_doubtful else EstimateStatus.OPEN
+        can_tell = self.objective.has_curvature and best.value != 0 and np.isfinite(expected_gain)
         estimate = expected_gain / abs(best.value) if can_tell else np.nan
-        says_nothing = gains.are_rounding() and proofs.likely_gap(best) > GROSS * self.tol
-        if objective.is_convex and not (self.is_discredited or says_nothing):
+        says_nothing = gains.are_rounding() and proof.likely_gap > GROSS * self.tol
+        is_discredited = self.status is EstimateStatus.DISCREDITED
+        if self.objective.is_convex and not (is_discredited or says_nothing):
             self.value = estimate
-        is_due = estimate <= self.tol and len(gains.values) >= self.next_look
+        is_due = estimate <= self.tol and len(gains.values) >= self.next_check
         if not (is_due and best.excess is None and (self.may_end or self.solves)):
             return state
-        point = (
-            state.point
-            if state.value == best.value
-            else objective.at(best.weights.coords, best.weights.weights)
-        )
-        solved = newton_on_support(objective, penalty, point) if self.solves else None
-        is_solved = self.solves and is_small(objective, penalty, point)
-        seen = solved or screen_point(penalty, point)
+        point = state.point if state.value == best.value else best.point(self.objective)
+        solved = newton_on_support(self.objective, self.penalty, point) if self.solves else None
+        is_solved = self.solves and is_small(self.objective, self.penalty, point)
+        seen = solved or screen_point(self.penalty, point)
         if not self.may_end:
-            self.next_look = RARELY * len(gains.values) + 1
+            self.next_check = RARELY * len(gains.values) + 1
             return state if solved is None else seen.state(is_final=state.is_final)
-        n_cheap = min(CHEAP / objective.operations.of_pass, MOST_CHEAP)
+        n_cheap = min(CHEAP / self.objective.operations.of_pass, MOST_CHEAP)
         seen, won = newton_check(seen, self.tol, int(max(SHARE * n_passes, n_cheap, 1)))
         further = predicted_gain_of_zeros(seen) / abs(best.value) + won
         self.value += further
-        gap = relative_gap(seen.value, max(proofs.likely_bound, seen.dual_value))
+        gap = relative_gap(seen.value, max(proof.likely_bound, seen.dual_value))
         is_contradicted = (is_solved or gains.are_rounding()) and gap > GROSS * self.tol
-        self.is_near = estimate + further <= self.tol and not is_contradicted
-        self.is_doubted |= is_contradicted or won > GROSS * self.tol
-        self.next_look = PATIENCE * len(gains.values) + 1
-        if won > GROSS * self.tol and penalty.min_threshold > 0:
-            self.is_discredited, self.may_end, self.value = True, False, np.nan
+        self.next_check = PATIENCE * len(gains.values) + 1
+        if won > GROSS * self.tol and self.penalty.min_threshold > 0:
+            self.status, self.value = EstimateStatus.DISCREDITED, np.nan
+        elif is_contradicted or won > GROSS * self.tol:
+            self.status = EstimateStatus.DOUBTED
+        elif estimate + further <= self.tol:
+            self.status = EstimateStatus.NEAR
         return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
+
+    def reason_to_stop(self, state: State, progress: Progress) -> Status | None:
+        """Return why the estimate ends the run, or None; an estimate that nothing confirms is doubted."""
+        if not self.proof.is_known:
+            if self.may_end and self.proof.likely_gap <= self.tol:
+                return Status.ESTIMATED
+            # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
+            scale = max(self.scale, self.penalty.min_threshold) if state.is_final else self.scale
+            has_penalty = max(self.penalty.min_threshold, self.penalty.l2) > 0
+            may_tell = self.may_end and self.objective.is_convex and has_penalty and not state.is_final
+            if state.is_screening and state.violation <= self.tol * scale and not may_tell:
+                return Status.STATIONARY
+        if self.status.is_near:
+            if not self.objective.is_convex:
+                return Status.STATIONARY
+            if self.is_confirmed:
+                return Status.ESTIMATED
+            self.status = EstimateStatus.UNCONFIRMED
+        return None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether more has been won from zero than the certificate leaves open. If not, the steps may have gone
+        nowhere, from zero or from a start that is as far from the optimum; without a bound nothing tells. If the bound
+        is assumed, or the penalty has kinks that no Newton check sees past, the bound has to be within `GROSS`
+        tolerances."""
+        value, gap = self.best.value, self.proof.likely_gap
+        left = gap * abs(value)
+        if np.isnan(left):
+            return False
+        if self.penalty.has_hidden_kinks or not self.proof.is_known:
+            return bool(gap <= GROSS * self.tol)
+        if left == 0 or (self.is_cold and left <= self.trace.rows[0].value - value):
+            return True
+        return left <= self.without_weights() - value  # samples may have won most of it
+
+    def is_at_floor(self, status: Status | None) -> bool:
+        """Return whether a run that ends short of its tolerance, or goes on with a doubted estimate, has nothing left.
+
+        Nothing is left if the objective is next to nothing beside that without weights and cannot be below 0. The
+        hinge's is the penalty alone if the data can be separated, and only the direction of its weights matters.
+        """
+        is_short = self.status.is_doubtful if status is None else status.is_standstill or status.is_at_limit
+        if not (is_short and self.is_asked and self.best.excess is None):
+            return False
+        has_floor = self.objective.is_nonnegative and self.objective.has_curvature
+        share = NOTHING_LEFT * min(self.tol / OPTIMAL, 1.0)
+        return has_floor and self.best.value <= share * self.without_weights()
+
+    def without_weights(self) -> float:
+        """Return the objective without weights: a pass over the data, once."""
+        if np.isnan(self.value_of_zero):
+            self.value_of_zero = self.objective.at(*NO_WEIGHTS).value
+        return self.value_of_zero
 
 
 def predicted_gain_of_zeros(seen: ScreenedPoint) -> float:

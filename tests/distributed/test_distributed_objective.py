@@ -27,6 +27,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.sgd import SGDL1
 
@@ -119,7 +120,7 @@ def test_a_run_goes_on_from_a_checkpoint(threads, tmp_path, solver):
 
     def run(**settings):
         shared = DistributedObjective.of(threads, parts_of("chain"))
-        return minimize(shared, penalty, solver, **SMALL | settings)
+        return minimize(shared, penalty, solver, Run(**SMALL | settings))
 
     checkpoint = Checkpoint(tmp_path, 1)
     cut = run(callback=lambda state: state.iteration >= 4, checkpoint=checkpoint)
@@ -149,14 +150,14 @@ def test_a_point_sends_the_weights_that_change(threads):
 def test_solvers_take_the_same_steps(threads, kind, solver):
     shared, here = DistributedObjective.of(threads, parts_of(kind)), blocked(kind)
     penalty = ElasticNet(1.0, 0.1)
-    found, expected = (minimize(each, penalty, solver, **SMALL) for each in (shared, here))
+    found, expected = (minimize(each, penalty, solver, Run(**SMALL)) for each in (shared, here))
     same_result(found, expected)
     assert found.n_iter > 2
 
 
 def test_lbfgs_takes_the_same_steps(threads, kind):
     shared, here = DistributedObjective.of(threads, parts_of(kind)), blocked(kind)
-    found, expected = (minimize(each, ElasticNet(0.0, 0.5), LBFGS(), **SMALL) for each in (shared, here))
+    found, expected = (minimize(each, ElasticNet(0.0, 0.5), LBFGS(), Run(**SMALL)) for each in (shared, here))
     same_result(found, expected)
 
 
@@ -169,9 +170,9 @@ def test_the_warm_start_uses_samples_of_every_shard(threads):
         states.append(state.sample_fraction)
         n_bytes.append(state.n_bytes)
 
-    found = minimize(shared, ElasticNet(10.0), ProxQN(), callback=note, **SMALL)
+    found = minimize(shared, ElasticNet(10.0), ProxQN(), Run(callback=note, **SMALL))
     assert min(n_bytes) > 0
-    same_result(found, minimize(here, ElasticNet(10.0), ProxQN(), **SMALL))
+    same_result(found, minimize(here, ElasticNet(10.0), ProxQN(), Run(**SMALL)))
     assert min(states) < 0.1
     gc.collect()
     assert shared.at(*weights_of(shared)).value > 0  # takes the news of what was dropped along
@@ -181,7 +182,7 @@ def test_the_warm_start_uses_samples_of_every_shard(threads):
 def test_passes_are_those_in_memory(threads):
     """One piece differs by rounding, and by which positions a metric samples: here it has all of them."""
     found, expected = (
-        minimize(each, ElasticNet(1.0), FISTA(), **SMALL)
+        minimize(each, ElasticNet(1.0), FISTA(), Run(**SMALL))
         for each in (DistributedObjective.of(threads, parts_of("chain")), whole_of("chain"))
     )
     assert (round(found.passes, 9), found.n_iter) == (expected.passes, expected.n_iter)
@@ -212,7 +213,7 @@ def test_dropped_points_leave_the_workers(threads):
 def test_methods_over_single_items_are_refused_by_name(threads, solver):
     shared = DistributedObjective.of(threads, parts_of("chain" if isinstance(solver, SGDL1) else "flat"))
     with pytest.raises(ViewError, match=r"DistributedObjective has no \w+, which is kept item by item"):
-        minimize(shared, ElasticNet(1.0), solver, **SMALL)
+        minimize(shared, ElasticNet(1.0), solver, Run(**SMALL))
 
 
 def test_changes_of_weights_are_exact():
@@ -258,8 +259,8 @@ def test_a_killed_worker_changes_no_bit(processes, kind):
             kill_worker(processes, killed[-1])
         return False
 
-    found = minimize(shared, ElasticNet(0.5), ProxQN(), callback=kill_one, **SMALL)
-    same_result(found, minimize(here, ElasticNet(0.5), ProxQN(), **SMALL))
+    found = minimize(shared, ElasticNet(0.5), ProxQN(), Run(callback=kill_one, **SMALL))
+    same_result(found, minimize(here, ElasticNet(0.5), ProxQN(), Run(**SMALL)))
     assert len(killed) == 2
     assert shared.tally.n_lost >= 2
 
@@ -300,9 +301,9 @@ def test_a_worker_that_comes_during_the_wait_changes_no_bit():
                 Timer(1.5, cluster.scale, [2]).start()
             return False
 
-        found = minimize(shared, ElasticNet(0.5), ProxQN(), callback=replace_late, **SMALL)
+        found = minimize(shared, ElasticNet(0.5), ProxQN(), Run(callback=replace_late, **SMALL))
         assert not set(*lost) & set(client.nthreads())
-    same_result(found, minimize(blocked("chain"), ElasticNet(0.5), ProxQN(), **SMALL))
+    same_result(found, minimize(blocked("chain"), ElasticNet(0.5), ProxQN(), Run(**SMALL)))
     assert shared.tally.n_lost >= 1
 
 
@@ -322,7 +323,7 @@ def test_a_client_that_is_closed_meanwhile_is_told(closed):
         with pytest.raises(
             WorkersLostError, match=r"client.*closed during the training: connect a new client"
         ):
-            minimize(shared, ElasticNet(0.1), ProxQN(), callback=close_one, **SMALL)
+            minimize(shared, ElasticNet(0.1), ProxQN(), Run(callback=close_one, **SMALL))
         with pytest.raises(WorkersLostError, match=r"closed during the training.*call fit again"):
             assert shared.at(*weights_of(shared)).value
     assert client.status == "closed"
@@ -352,10 +353,10 @@ def test_the_number_of_workers_changes_no_bit(threads):
     from sharded_problems import connected
 
     results = [
-        minimize(DistributedObjective.of(threads, parts_of("chain")), ElasticNet(1.0), ProxQN(), **SMALL)
+        minimize(DistributedObjective.of(threads, parts_of("chain")), ElasticNet(1.0), ProxQN(), Run(**SMALL))
     ]
     with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
         alone = DistributedObjective.of(client, parts_of("chain"))
-        results.append(minimize(alone, ElasticNet(1.0), ProxQN(), **SMALL))
+        results.append(minimize(alone, ElasticNet(1.0), ProxQN(), Run(**SMALL)))
     same_result(*results)
     assert results[0].status is Status.CONVERGED

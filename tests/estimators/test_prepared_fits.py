@@ -9,6 +9,7 @@ from crfqn import CalibratedLeastSquares, ChainCRF, MulticlassCRF, MultilabelRan
 from crfqn.errors import InputError
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 
 X = np.random.default_rng(0).normal(size=(30, 4))
 Y = np.where(X[:, 0] > 0, "a/b", np.where(X[:, 1] > 0, "a/c", "d"))
@@ -25,7 +26,7 @@ def test_the_problem_is_that_of_fit(model):
     problem = model.prepare(*data)
     assert not hasattr(model, "classes_")
     assert not hasattr(problem.space, "coef_")
-    found = minimize(problem.objective, problem.penalty, ProxQN(), problem.start, tol=1e-8)
+    found = minimize(problem.objective, problem.penalty, ProxQN(), Run(start=problem.start, tol=1e-8))
     model.fit(*data)
     assert found.value == pytest.approx(model.result_.value, rel=1e-6)
     classes = problem.space.model(problem.start).classes_

@@ -19,6 +19,7 @@ from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
+from crfqn.solvers.run import Run
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -165,7 +166,7 @@ CEILINGS = {
 def test_solvers_need_no_more_passes_than_in_one_piece(whole, name):
     solver, penalty, times = CEILINGS[name]
     problems = whole, Sum.of_blocks(whole, 7), Sum.of_blocks(whole, 7, most_kept=1)
-    one, kept, anew = (minimize(problem, penalty, solver, tol=1e-4) for problem in problems)
+    one, kept, anew = (minimize(problem, penalty, solver, Run(tol=1e-4)) for problem in problems)
     assert one.status is kept.status is anew.status is Status.CONVERGED
     assert kept.passes <= one.passes + 3
     assert anew.passes <= times * one.passes + 2
@@ -178,7 +179,7 @@ def test_a_sample_is_made_of_every_part(whole):
 
 def test_the_optimum_is_the_same(whole):
     results = [
-        minimize(o, ElasticNet(0.5, 0.0), ProxQN(), tol=3e-8) for o in (whole, Sum.of_blocks(whole, 13))
+        minimize(o, ElasticNet(0.5, 0.0), ProxQN(), Run(tol=3e-8)) for o in (whole, Sum.of_blocks(whole, 13))
     ]
     assert results[1].status.is_success
     assert results[1].value == pytest.approx(results[0].value, rel=1e-7)
@@ -279,7 +280,7 @@ class TestLossesOfMargins:
     @pytest.mark.parametrize("solver", [ProxQN(), ProxQN(metric=Diagonal()), FISTA()], ids=str)
     def test_the_optimum_is_the_same(self, problem, pair, solver):
         penalty = GroupLasso(2.0, n_features=7, n_states=4)
-        results = [minimize(objective, penalty, solver, tol=1e-7, max_iter=3000) for objective in pair]
+        results = [minimize(objective, penalty, solver, Run(tol=1e-7, max_iter=3000)) for objective in pair]
         reference, _ = optimum(problem, (0.0, 0.0, 2.0), "l2", n_steps=3000)
         assert [result.status for result in results] == [Status.CONVERGED] * 2
         assert results[0].value == pytest.approx(results[1].value, rel=2e-7)

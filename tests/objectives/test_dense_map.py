@@ -19,6 +19,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 from crfqn.structures.chain import Chain
 from crfqn.threads import Pool
 
@@ -213,7 +214,7 @@ def test_threads_change_no_bit(n_threads):
     for n in (1, n_threads):
         dense, _ = make_maps("two slabs", np.float32, n_threads=n)
         objective = Objective(dense, losses(dense)[0])
-        result = minimize(objective, ElasticNet(l1=2.0), FISTA(), max_iter=20)
+        result = minimize(objective, ElasticNet(l1=2.0), FISTA(), Run(max_iter=20))
         found.append((result.coords.tobytes(), result.weights.tobytes(), result.value))
     assert found[0] == found[1]
 
@@ -228,7 +229,8 @@ def test_training_reaches_the_same_optimum(has_groups):
     penalty = groups if has_groups else ElasticNet(l1=1.0)
     for loss in losses(dense):
         results = [
-            minimize(Objective(m, loss), penalty, FISTA(), tol=1e-7, max_iter=5000) for m in (dense, sparse)
+            minimize(Objective(m, loss), penalty, FISTA(), Run(tol=1e-7, max_iter=5000))
+            for m in (dense, sparse)
         ]
         assert results[0].value == pytest.approx(results[1].value, rel=1e-6)
         assert results[0].status.is_success

@@ -28,6 +28,7 @@ from crfqn.solvers.prox_qn import (
     TopViolators,
     WarmStart,
 )  # fmt: skip
+from crfqn.solvers.run import Run
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy, flat
 from crfqn.taxonomy.tree import LabelTree
@@ -167,7 +168,7 @@ def trained(name, kind, size, solver, penalty):
     moved = replace(asked, unpenalised=asked.unpenalised + shift(name))
     settings = replace(SOLVERS[solver], few_weights=TINY[size])
     tol = 1e-6 if settings.metric.is_full else 1e-4
-    return minimize(objective(name, kind), moved, settings, tol=tol, max_iter=400)
+    return minimize(objective(name, kind), moved, settings, Run(tol=tol, max_iter=400))
 
 
 FIRST_ROWS = 20  # of the trace; roundings have not grown until then
@@ -252,7 +253,7 @@ def test_a_taxonomy_with_a_named_root_is_the_one_without(shape):
     parents, is_label = rooted(without.parents, without.is_label)
     named = replace(without, parents=parents, is_label=is_label, targets=without.targets + np.int32(1))
     expected, found = (
-        minimize(problem.objective(), ElasticNet(0.5), ProxQN(few_weights=0, sweeps=UNPRICED), tol=1e-7)
+        minimize(problem.objective(), ElasticNet(0.5), ProxQN(few_weights=0, sweeps=UNPRICED), Run(tol=1e-7))
         for problem in (without, named)
     )
     assert expected.status is Status.CONVERGED
@@ -279,7 +280,7 @@ def test_an_only_child_changes_nothing(strengths):
         targets=np.where(problem.targets == 9, 10, problem.targets).astype(np.int32),
     )
     values = [
-        minimize(one.objective(), ElasticNet(*strengths), ProxQN(), tol=1e-8).value
+        minimize(one.objective(), ElasticNet(*strengths), ProxQN(), Run(tol=1e-8)).value
         for one in (problem, longer)
     ]
     assert values[1] == pytest.approx(values[0], rel=1e-7)

@@ -19,6 +19,7 @@ from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound, unpenalised_slack
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.unpenalised import solve_unpenalised
 
 STRENGTHS = [(0.5, 0.0), (0.0, 0.4)]
@@ -163,7 +164,7 @@ def test_nothing_bounds_a_label_without_items():
     problem = Margins("logistic", 2)
     problem.made.weights[problem.made.labels == 1] = 0.0
     penalty = ElasticNet(0.5, 0.0, problem.intercepts)
-    result = minimize(problem.objective(), penalty, ProxQN(), tol=1e-3, max_iter=100)
+    result = minimize(problem.objective(), penalty, ProxQN(), Run(tol=1e-3, max_iter=100))
     assert result.status is not Status.CONVERGED
     assert np.isnan(result.gap)
     hinge = Margins("multiclass", 2)
@@ -171,7 +172,7 @@ def test_nothing_bounds_a_label_without_items():
     best, w = hinge.optimum(0.5, 0.0, hinge.intercepts)
     penalty = ElasticNet(0.5, 0.0, hinge.intercepts)
     check_charge(hinge, hinge.objective(), penalty, (best, w))
-    assert minimize(hinge.objective(), penalty, ProxQN(), tol=1e-3).status is Status.CONVERGED
+    assert minimize(hinge.objective(), penalty, ProxQN(), Run(tol=1e-3)).status is Status.CONVERGED
 
 
 def test_nothing_bounds_without_a_penalty():

@@ -14,6 +14,7 @@ from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound, count_proved_zeros
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 
 PROBLEMS = ["chain", "real chain", *SHAPES]
 
@@ -138,7 +139,7 @@ def test_on_a_support():
     restricted = Objective(objective.map, objective.loss, objective.weights, support)
     inside = np.where(support.contains(np.arange(30)), w, 0.0)
     found = item_bound(point_of(restricted, inside), ElasticNet(0.5))
-    tight = minimize(restricted, ElasticNet(0.5), ProxQN(), tol=1e-9)
+    tight = minimize(restricted, ElasticNet(0.5), ProxQN(), Run(tol=1e-9))
     assert tight.value >= best * (1 - 1e-9)
     assert found.dual_value <= tight.value * (1 + 1e-9)
 
@@ -168,8 +169,8 @@ def test_many_items_with_features_of_their_own():
     """The largest violation, all that one share for all items can see, says little about the whole."""
     problem, penalty = make_problem(2, n_items=300, n_features=60, longest=2), ElasticNet(0.7)
     objective = problem.objective()
-    tight = minimize(objective, penalty, ProxQN(), tol=1e-9)
-    stopped = minimize(objective, penalty, ProxQN(), tol=0.0, max_iter=12, proves_zeros=False)
+    tight = minimize(objective, penalty, ProxQN(), Run(tol=1e-9))
+    stopped = minimize(objective, penalty, ProxQN(), Run(tol=0.0, max_iter=12, proves_zeros=False))
     point = objective.at(stopped.coords, stopped.weights)
     one, items = best_bound(point, penalty, penalty.screen(point)), item_bound(point, penalty)
     assert items.dual_value <= tight.value * (1 + 1e-9)
@@ -181,10 +182,10 @@ def test_many_items_with_features_of_their_own():
 
 def test_a_run_to_a_certificate_uses_them():
     problem = make_problem(2, n_items=300, n_features=60, longest=2)
-    result = minimize(problem.objective(), ElasticNet(0.7), ProxQN(), tol=1e-5)
+    result = minimize(problem.objective(), ElasticNet(0.7), ProxQN(), Run(tol=1e-5))
     assert result.status is Status.CONVERGED
     assert result.gap <= 1e-5
     assert (
         result.value * (1 - result.gap)
-        <= minimize(problem.objective(), ElasticNet(0.7), ProxQN(), tol=1e-9).value
+        <= minimize(problem.objective(), ElasticNet(0.7), ProxQN(), Run(tol=1e-9)).value
     )

@@ -29,6 +29,7 @@ from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.stochastic.state import SGDState
 from crfqn.structures.taxonomy import flat
@@ -233,7 +234,9 @@ def test_fista_with_the_constant_step(name):
     value = optimum(problem, (0.0, 0.0, 2.0), "l2")[0]
     passes = []
     for lipschitz in ("bound", None):
-        result = minimize(objective_of(problem), penalty, FISTA(lipschitz=lipschitz), tol=1e-6, max_iter=900)
+        result = minimize(
+            objective_of(problem), penalty, FISTA(lipschitz=lipschitz), Run(tol=1e-6, max_iter=900)
+        )
         assert result.status is Status.CONVERGED
         assert result.value == pytest.approx(value, rel=2e-6)
         passes.append(result.passes)

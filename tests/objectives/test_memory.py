@@ -64,13 +64,14 @@ def train_objective():
     from crfqn.penalties import ElasticNet
     from crfqn.solvers.minimize import minimize
     from crfqn.solvers.prox_qn import ProxQN
+    from crfqn.solvers.run import Run
     from crfqn.structures.taxonomy import Taxonomy
 
     x, parents, is_label, targets = made_up()
     limit_addresses()
     store = FeatureStore.from_matrix(x, np.arange(N_ITEMS + 1))
     objective = make_likelihood(store, Taxonomy(parents, is_label, N_ITEMS), targets, n_threads=2)
-    report(minimize(objective, ElasticNet(1.0), ProxQN(), tol=1e-2), n_weights=objective.n_coords)
+    report(minimize(objective, ElasticNet(1.0), ProxQN(), Run(tol=1e-2)), n_weights=objective.n_coords)
 
 
 def train_estimator():

@@ -30,6 +30,7 @@ from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import SGDState
 from crfqn.threads import Pool
@@ -199,7 +200,7 @@ def optimum(name, l1, l2):
 def test_the_optimum_around_what_is_fixed(name, solver, strengths):
     """Its certificate is true at every step, and closes."""
     case, (value, w) = around(name), optimum(name, *strengths)
-    result = minimize(case.part, ElasticNet(*strengths), SOLVERS[solver], tol=1e-6, max_iter=4000)
+    result = minimize(case.part, ElasticNet(*strengths), SOLVERS[solver], Run(tol=1e-6, max_iter=4000))
     assert result.status is Status.CONVERGED
     assert result.value == pytest.approx(value, rel=2e-6)
     proved = result.trace.value * (1 - result.trace.gap)
@@ -211,7 +212,7 @@ def test_the_optimum_around_what_is_fixed(name, solver, strengths):
 def test_blocks_of_features_follow_the_fixed_scores(name):
     case = around(name)
     assert has_state(case.part, BlockState)
-    result = minimize(case.part, ElasticNet(1.0), FeatureBCD(), tol=1e-5, max_iter=900)
+    result = minimize(case.part, ElasticNet(1.0), FeatureBCD(), Run(tol=1e-5, max_iter=900))
     assert result.status is Status.CONVERGED
     assert result.value == pytest.approx(optimum(name, 1.0, 0.0)[0], rel=2e-5)
 

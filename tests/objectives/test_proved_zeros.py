@@ -16,6 +16,7 @@ from crfqn.result import Status
 from crfqn.solvers.certificate import DIGITS, best_bound, count_proved_zeros
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 from crfqn.structures.chain import Chain
 
 KINDS = ["chain", "binary chain", "weighted chain", "three states", *SHAPES]
@@ -212,28 +213,30 @@ class TestResults:
         problem = make_problem(1, n_items=20)
         objective, penalty = problem.objective(), ElasticNet(1.5)
         counts = [
-            minimize(objective, penalty, ProxQN(), tol=tol).n_proved_zeros for tol in (1.0, 1e-3, 1e-12)
+            minimize(objective, penalty, ProxQN(), Run(tol=tol)).n_proved_zeros for tol in (1.0, 1e-3, 1e-12)
         ]
-        result = minimize(objective, penalty, ProxQN(), tol=1e-12)
+        result = minimize(objective, penalty, ProxQN(), Run(tol=1e-12))
         assert counts == sorted(counts)
         assert counts[0] < counts[-1] == problem.n_coords - result.n_nonzero
 
     def test_it_costs_no_inference(self):
         problem = make_problem(1, n_items=20)
         objective = problem.objective()
-        result = minimize(objective, ElasticNet(1.5), ProxQN(), tol=1e-9)
+        result = minimize(objective, ElasticNet(1.5), ProxQN(), Run(tol=1e-9))
         assert result.trace.rows[-1].is_screening
         assert result.n_proved_zeros > 0
         assert objective.n_passes == result.passes
 
     @pytest.mark.parametrize("limits", [{"max_iter": 1, "tol": 0.0}, {"callback": lambda row: True}])
     def test_none_of_a_run_that_was_stopped(self, limits):
-        result = minimize(make_problem(0).objective(), ElasticNet(0.5), ProxQN(), **{"tol": 1e-9} | limits)
+        result = minimize(
+            make_problem(0).objective(), ElasticNet(0.5), ProxQN(), Run(**{"tol": 1e-9} | limits)
+        )
         assert result.status in (Status.MAX_ITER, Status.CALLBACK)
         assert result.n_proved_zeros is None
 
     def test_none_without_a_certificate(self):
-        result = minimize(make_problem(0).objective(), ElasticNet(), ProxQN(), tol=1e-3)
+        result = minimize(make_problem(0).objective(), ElasticNet(), ProxQN(), Run(tol=1e-3))
         assert result.status is Status.STATIONARY
         assert result.n_proved_zeros is None
 
@@ -243,7 +246,7 @@ class TestResults:
         row = 5 + problem.n_features * np.arange(problem.n_states)
         for unpenalised in (row, row[:1]):
             penalty = ElasticNet(2.0, unpenalised=unpenalised)
-            result = minimize(problem.objective(), penalty, ProxQN(), tol=1e-6)
+            result = minimize(problem.objective(), penalty, ProxQN(), Run(tol=1e-6))
             optimum, w = problem.optimum(2.0, 0.0, unpenalised)
             if unpenalised is row:
                 assert 0 < result.n_proved_zeros <= np.count_nonzero(np.abs(w) < 1e-6)
@@ -252,7 +255,7 @@ class TestResults:
                 assert result.value == pytest.approx(optimum, rel=1e-6)
 
     def test_none_are_zero_without_l1(self):
-        result = minimize(make_problem(0).objective(), ElasticNet(0.0, 1.0), ProxQN(), tol=1e-6)
+        result = minimize(make_problem(0).objective(), ElasticNet(0.0, 1.0), ProxQN(), Run(tol=1e-6))
         assert not result.n_proved_zeros
 
     def test_a_model_file_keeps_it(self, tmp_path):

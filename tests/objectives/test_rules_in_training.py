@@ -31,11 +31,11 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import SGDState
-from crfqn.solvers.stopping import Estimated
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
@@ -82,7 +82,7 @@ def test_loss_gradient_and_dual_against_enumeration(problem):
 )
 def test_optimum_under_rules_and_its_certificate(problem, solver):
     l1 = 0.1 * problem.l1_max
-    result = minimize(objective_of(problem), ElasticNet(l1, 0.05), solver, tol=1e-6, max_iter=3000)
+    result = minimize(objective_of(problem), ElasticNet(l1, 0.05), solver, Run(tol=1e-6, max_iter=3000))
     best, _ = problem.optimum(l1, 0.05)
     assert result.status is Status.CONVERGED
     assert best * (1 - 1e-9) <= result.value <= best / (1 - 1e-6)
@@ -94,18 +94,18 @@ def test_optimum_under_rules_and_its_certificate(problem, solver):
 
 def test_smooth_and_stochastic_methods(problem):
     best, _ = problem.optimum(0.0, 0.5)
-    found = minimize(objective_of(problem), ElasticNet(0.0, 0.5), LBFGS(), tol=1e-6)
+    found = minimize(objective_of(problem), ElasticNet(0.0, 0.5), LBFGS(), Run(tol=1e-6))
     np.testing.assert_allclose(found.value, best, rtol=1e-6)
     l1 = 0.1 * problem.l1_max
     best, _ = problem.optimum(l1, 0.05)
-    found = minimize(objective_of(problem), ElasticNet(l1, 0.05), SGDL1(), tol=1e-3, max_iter=400)
+    found = minimize(objective_of(problem), ElasticNet(l1, 0.05), SGDL1(), Run(tol=1e-3, max_iter=400))
     assert best * (1 - 1e-9) <= found.value <= 1.06 * best
 
 
 def test_max_margin_and_perceptrons_keep_the_rules(problem):
     """The kernel's dual bound meets the primal value, which is that of the enumeration."""
     objective = objective_of(problem, StructuralHinge)
-    result = minimize(objective, ElasticNet(0.0, 1.0), BlockFrankWolfe(), tol=1e-2, max_iter=3000)
+    result = minimize(objective, ElasticNet(0.0, 1.0), BlockFrankWolfe(), Run(tol=1e-2, max_iter=3000))
     assert result.status is Status.CONVERGED
     w = dense_weights(problem, result.coords, result.weights)
     losses = []
@@ -114,7 +114,7 @@ def test_max_margin_and_perceptrons_keep_the_rules(problem):
         losses.append((item.scores + wrong).max() - item.scores[item.index(y)])
     np.testing.assert_allclose(result.value, problem.item_weights @ losses + 0.5 * w @ w, rtol=1e-9)
     for solver in (AveragedPerceptron(), PassiveAggressive()):
-        found = minimize(objective_of(problem), ElasticNet(0.0, 0.0), solver, max_iter=5)
+        found = minimize(objective_of(problem), ElasticNet(0.0, 0.0), solver, Run(max_iter=5))
         w = dense_weights(problem, found.coords, found.weights)
         assert not w[problem.n_node_coords :][~problem.rules[0].ravel()].any()
 
@@ -161,7 +161,7 @@ def test_partial_loss_and_gradient(problem, kind):
 def test_partial_training_is_stationary_and_says_so(problem, solver):
     allowed, penalty = partial(problem), ElasticNet(0.1, 0.05)
     objective = objective_of(problem, PartialLikelihood, allowed)
-    result = minimize(objective, penalty, solver, tol=1e-3, max_iter=3000)
+    result = minimize(objective, penalty, solver, Run(tol=1e-3, max_iter=3000))
     assert result.status is Status.STATIONARY
     assert np.isnan(result.gap)
     assert result.n_proved_zeros is None
@@ -174,7 +174,7 @@ def test_partial_training_is_stationary_and_says_so(problem, solver):
 def test_a_certificate_is_not_claimed_where_nothing_is_violated(problem):
     """All weights zero under a strong penalty: no violation at all, and still no proof."""
     objective = objective_of(problem, PartialLikelihood, partial(problem))
-    result = minimize(objective, ElasticNet(1e3, 0.0), OWLQN(), tol=1e-3)
+    result = minimize(objective, ElasticNet(1e3, 0.0), OWLQN(), Run(tol=1e-3))
     assert result.coords.size == 0
     assert result.status is Status.STATIONARY
 
@@ -209,7 +209,7 @@ def test_learning_item_by_item_descends_the_partial_loss(problem):
 
 def test_small_steps_end_a_partial_run_as_stationary_not_as_converged(problem):
     objective = objective_of(problem, PartialLikelihood, partial(problem))
-    result = minimize(objective, ElasticNet(0.1, 0.05), ProxQN(), tol=Estimated(0.03))
+    result = minimize(objective, ElasticNet(0.1, 0.05), ProxQN(), Run(tol=0.03, stop="estimate"))
     assert result.status is Status.STATIONARY
     assert np.isnan(result.estimated_gap)
 
@@ -231,4 +231,4 @@ def test_an_item_without_allowed_labelling_is_named(problem):
 def test_groups_on_partial_labels(problem):
     objective = objective_of(problem, PartialLikelihood, partial(problem))
     penalty = GroupLasso(0.1, 0.0, 0.05, "l2", n_features=problem.x.shape[1], n_states=N_STATES)
-    assert minimize(objective, penalty, SpaRSA(), max_iter=3000).status is Status.STATIONARY
+    assert minimize(objective, penalty, SpaRSA(), Run(max_iter=3000)).status is Status.STATIONARY

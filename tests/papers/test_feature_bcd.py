@@ -27,6 +27,7 @@ from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 from crfqn.structures.chain import Chain
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -190,14 +191,14 @@ class TestInferenceCounted:
             assert self.messages(objective, action) == pytest.approx(expected)
 
     def test_a_run_counts_scans_and_sweeps(self, objective):
-        result = minimize(objective, ElasticNet(0.1), FeatureBCD(order="cyclic"), tol=0.0, max_iter=1)
+        result = minimize(objective, ElasticNet(0.1), FeatureBCD(order="cyclic"), Run(tol=0.0, max_iter=1))
         # A pass for the first look; in the sweep at most: look, try and accept of both features and of the edges.
         assert 1 < result.passes <= 1 + (5 + 2 + 1 + 3 + 1 + 4 + 7) / 14
 
 
 @cache
 def reference(name: str, l1: float, l2: float) -> float:
-    return minimize(PROBLEMS[name].objective(), ElasticNet(l1, l2), ProxQN(), tol=1e-8).value
+    return minimize(PROBLEMS[name].objective(), ElasticNet(l1, l2), ProxQN(), Run(tol=1e-8)).value
 
 
 @pytest.mark.parametrize(
@@ -216,7 +217,7 @@ def reference(name: str, l1: float, l2: float) -> float:
 def test_reaches_the_optimum_of_prox_qn(name, strengths, settings):
     problem, tol = PROBLEMS[name], 1e-5 if strengths[1] == 0 else 1e-7  # without l2 it is of first order
     result = minimize(
-        problem.objective(), ElasticNet(*strengths), FeatureBCD(**settings), tol=tol, max_iter=600
+        problem.objective(), ElasticNet(*strengths), FeatureBCD(**settings), Run(tol=tol, max_iter=600)
     )
     assert result.status is Status.CONVERGED
     assert result.gap <= tol
@@ -230,7 +231,7 @@ def test_reaches_the_optimum_of_prox_qn(name, strengths, settings):
 def test_shrinking_spares_inference_and_changes_nothing_else():
     problem = make_problem(9, n_items=40, n_features=60, longest=5)
     results = [
-        minimize(problem.objective(), ElasticNet(3.0), FeatureBCD(shrinking=on), tol=1e-6, max_iter=600)
+        minimize(problem.objective(), ElasticNet(3.0), FeatureBCD(shrinking=on), Run(tol=1e-6, max_iter=600))
         for on in (True, False)
     ]
     assert all(result.status is Status.CONVERGED for result in results)
@@ -248,8 +249,8 @@ def test_rows_of_a_group_penalty_vanish_as_a_whole(name, penalty):
     group_l1, l1, norm = penalty
     n_features = problem.n_coords // problem.n_states - (problem.n_states if name == "chain" else 0)
     group = GroupLasso(group_l1, l1, 0.1, norm, n_features=n_features, n_states=problem.n_states)
-    result = minimize(problem.objective(), group, FeatureBCD(), tol=1e-5, max_iter=600)
-    expected = minimize(problem.objective(), group, ProxQN(), tol=1e-7, max_iter=600)
+    result = minimize(problem.objective(), group, FeatureBCD(), Run(tol=1e-5, max_iter=600))
+    expected = minimize(problem.objective(), group, ProxQN(), Run(tol=1e-7, max_iter=600))
     assert (result.status, expected.status) == (Status.CONVERGED, Status.CONVERGED)
     assert result.value == pytest.approx(expected.value, rel=1e-5)
 
@@ -348,7 +349,9 @@ class TestFlooredCurvature:
         coords = np.arange(problem.n_coords)
         start = (coords, 60.0 * np.random.default_rng(5).normal(size=coords.size))
         assert curvature_at(problem.objective().at(*start)).diagonal(coords).min() < 1e-12
-        result = minimize(problem.objective(), ElasticNet(0.4), FeatureBCD(), start, tol=1e-5, max_iter=900)
+        result = minimize(
+            problem.objective(), ElasticNet(0.4), FeatureBCD(), Run(start=start, tol=1e-5, max_iter=900)
+        )
         assert result.status is Status.CONVERGED
         assert result.value == pytest.approx(reference("flat", 0.4, 0.0), rel=1e-6)
 
@@ -358,7 +361,9 @@ class TestWhatMayHaveAWeight:
         problem = PROBLEMS["flat"]
         unpenalised = np.arange(4) * 12 + 5
         runs = [
-            minimize(problem.objective(), ElasticNet(0.4, 0.0, unpenalised), solver, tol=1e-5, max_iter=600)
+            minimize(
+                problem.objective(), ElasticNet(0.4, 0.0, unpenalised), solver, Run(tol=1e-5, max_iter=600)
+            )
             for solver in (FeatureBCD(), ProxQN())
         ]
         assert runs[0].status is Status.CONVERGED
@@ -390,7 +395,7 @@ class TestWhatMayHaveAWeight:
 def test_bit_identical_when_repeated_and_other_orders_differ(name):
     problem = PROBLEMS[name]
     runs = [
-        minimize(problem.objective(n_threads=n), ElasticNet(0.5), solver, tol=1e-4)
+        minimize(problem.objective(n_threads=n), ElasticNet(0.5), solver, Run(tol=1e-4))
         for n, solver in [(1, FeatureBCD()), (2, FeatureBCD()), (1, FeatureBCD(random_state=1))]
     ]
     assert runs[0].trace.value.tobytes() == runs[1].trace.value.tobytes()
@@ -405,7 +410,9 @@ def test_l1_max_gives_zero_weights_at_once():
 
 
 def test_the_end_of_what_rounding_shows():
-    result = minimize(PROBLEMS["real"].objective(), ElasticNet(0.4), FeatureBCD(), tol=0.0, max_iter=3000)
+    result = minimize(
+        PROBLEMS["real"].objective(), ElasticNet(0.4), FeatureBCD(), Run(tol=0.0, max_iter=3000)
+    )
     assert result.status is Status.STALLED
     assert result.gap < 1e-6
 

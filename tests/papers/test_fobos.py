@@ -20,6 +20,7 @@ from crfqn.papers.blondel2013.fobos import FOBOS, RATES, FobosState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 
 F, K, N = 6, 4, 25
 PENALTIES = {  # (l1, l2, group), norm
@@ -123,7 +124,7 @@ def test_a_tiny_scale_is_no_end():
 def test_comes_near_the_optimum(name, kind):
     problem = make_problem(name)
     value, _ = optimum(problem, *PENALTIES[kind])
-    result = minimize(objective_of(problem), penalty_of(kind), FOBOS(eta0=0.3), tol=1e-9, max_iter=300)
+    result = minimize(objective_of(problem), penalty_of(kind), FOBOS(eta0=0.3), Run(tol=1e-9, max_iter=300))
     assert result.status is Status.MAX_ITER
     assert result.n_iter == 300
     assert value * (1 - 1e-9) <= result.value <= value * 1.007
@@ -133,7 +134,7 @@ def test_comes_near_the_optimum(name, kind):
 
 def test_a_certificate_ends_it():
     problem = make_problem("multitask")
-    result = minimize(objective_of(problem), penalty_of("L1/L2"), FOBOS(eta0=0.3), tol=0.1, max_iter=100)
+    result = minimize(objective_of(problem), penalty_of("L1/L2"), FOBOS(eta0=0.3), Run(tol=0.1, max_iter=100))
     assert result.status is Status.CONVERGED
     assert 0 < result.n_iter < 100
 
@@ -152,7 +153,7 @@ def test_keeps_several_times_more_rows_than_the_optimum():
     """Section 5.2.2; block coordinate descent takes 33 sweeps to get within 1e-6 here."""
     problem, objective, penalty = wide()
     value, w = optimum(problem, (0.0, 0.0, 4.0), "l2", n_steps=3000)
-    learnt = minimize(objective, penalty, FOBOS(), tol=1e-6, max_iter=33)
+    learnt = minimize(objective, penalty, FOBOS(), Run(tol=1e-6, max_iter=33))
     n_rows = w.any(axis=1).sum()
     assert n_rows <= 10
     assert np.unique(learnt.coords % 150).size >= 4 * n_rows
@@ -163,21 +164,24 @@ def test_the_rate_is_chosen_on_items_held_out():
     _, objective, penalty = wide()
     shares = []
     chosen = minimize(
-        objective, penalty, FOBOS(), max_iter=1, callback=lambda seen: shares.append(seen.sample_fraction)
+        objective,
+        penalty,
+        FOBOS(),
+        Run(max_iter=1, callback=lambda seen: shares.append(seen.sample_fraction)),
     )
     assert shares[1:-1] == [0.2] * len(RATES)  # a look at the start, the candidates, an epoch
     assert chosen.passes == pytest.approx(1 + len(RATES) + 2)
-    others = [minimize(objective, penalty, FOBOS(eta0=rate), max_iter=1, tol=0.0) for rate in RATES]
+    others = [minimize(objective, penalty, FOBOS(eta0=rate), Run(max_iter=1, tol=0.0)) for rate in RATES]
     values = np.array([result.trace.value[-1] for result in others])
     assert chosen.trace.value[-1] <= 1.2 * np.nanmin(np.where(np.isfinite(values), values, np.nan))
-    few = minimize(objective, penalty, FOBOS(calibration_items=30), max_iter=1)
+    few = minimize(objective, penalty, FOBOS(calibration_items=30), Run(max_iter=1))
     assert few.passes == pytest.approx(1 + len(RATES) * 30 / 120 + 2)
 
 
 def test_it_depends_on_the_seed_only():
     _, objective, penalty = wide()
     values = [
-        minimize(objective, penalty, FOBOS(eta0=0.1, random_state=seed), max_iter=3).value
+        minimize(objective, penalty, FOBOS(eta0=0.1, random_state=seed), Run(max_iter=3)).value
         for seed in (1, 1, 2)
     ]
     assert values[0] == values[1] != values[2]
@@ -185,7 +189,7 @@ def test_it_depends_on_the_seed_only():
 
 def test_a_rate_that_is_too_large_diverges():
     problem = make_problem("multiclass")
-    result = minimize(objective_of(problem), penalty_of("L1"), FOBOS(eta0=1e150), max_iter=20)
+    result = minimize(objective_of(problem), penalty_of("L1"), FOBOS(eta0=1e150), Run(max_iter=20))
     assert result.status is Status.DIVERGED
     assert result.coords.size == 0  # the best so far
 

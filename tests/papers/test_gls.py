@@ -18,6 +18,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
+from crfqn.solvers.run import Run
 from crfqn.solvers.smooth_point import Factor
 
 N, F, K = 120, 6, 3
@@ -46,7 +47,7 @@ def objective(x, labels, potential=None, has_constant=False, **kinds):
 
 def iterations_to(problem, level, solver, optimum):
     """Steps until the value is that near to the optimum."""
-    found = minimize(problem, ElasticNet(), solver, tol=0.0, max_iter=300, proves_zeros=False)
+    found = minimize(problem, ElasticNet(), solver, Run(tol=0.0, max_iter=300, proves_zeros=False))
     return int(np.argmax(found.trace.value <= optimum * (1 + level)))
 
 
@@ -57,7 +58,7 @@ class TestTheorem1:
         for condition in (1.0, 1e4, 1e8):
             x, labels = data(condition=condition)
             problem = objective(x, labels)
-            optimum = minimize(problem, ElasticNet(), GLS(), tol=0.0, max_iter=300).value
+            optimum = minimize(problem, ElasticNet(), GLS(), Run(tol=0.0, max_iter=300)).value
             counts.append(iterations_to(problem, 1e-6, solver, optimum))
         assert 3 < max(counts) < 100
         assert max(counts) - min(counts) <= 1
@@ -74,7 +75,7 @@ class TestTheorem1:
         x, labels = data(condition=1e4)
         units = 10.0 ** np.arange(-3, 3)
         found = [
-            minimize(objective(x * by, labels), ElasticNet(), GLS(accelerated), tol=0.0, max_iter=12)
+            minimize(objective(x * by, labels), ElasticNet(), GLS(accelerated), Run(tol=0.0, max_iter=12))
             for by in (1.0, 10.0, units)
         ]
         for other in found[1:]:
@@ -84,11 +85,13 @@ class TestTheorem1:
         """2 ||W*||^2 / (t + 4) with L = 1, W* taken in the norm of M; it falls in every step."""
         x, labels = data(condition=1e6)
         problem = objective(x, labels, LogSumExp(lipschitz=1.0))
-        best = minimize(problem, ElasticNet(), GLS(), tol=0.0, max_iter=300)
+        best = minimize(problem, ElasticNet(), GLS(), Run(tol=0.0, max_iter=300))
         w = np.zeros(K * F)
         w[best.coords] = best.weights
         size = float(np.einsum("kf,fg,kg->", w.reshape(K, F), x.T @ x, w.reshape(K, F)))
-        values = minimize(problem, ElasticNet(), GLS(accelerated=False), tol=0.0, max_iter=40).trace.value
+        values = minimize(
+            problem, ElasticNet(), GLS(accelerated=False), Run(tol=0.0, max_iter=40)
+        ).trace.value
         assert (np.diff(values) < 0).all()
         excess = values[1:] - best.value
         assert (excess <= 2 * size / (np.arange(1, excess.size + 1) + 4)).all()
@@ -100,7 +103,7 @@ def test_least_squares_in_one_step(has_constant, accelerated):
     x, labels = data(condition=1e3)
     problem = objective(x, labels, SquaredNorm(), has_constant)
     unpenalised = np.arange(1, K + 1) * (F + 1) - 1 if has_constant else np.empty(0, np.int64)
-    found = minimize(problem, ElasticNet(0.0, 2.0, unpenalised), GLS(accelerated), tol=1e-9)
+    found = minimize(problem, ElasticNet(0.0, 2.0, unpenalised), GLS(accelerated), Run(tol=1e-9))
     assert found.status is Status.CONVERGED
     assert found.n_iter == 1
     full = np.hstack([x, np.ones((N, int(has_constant)))])
@@ -120,7 +123,8 @@ def test_the_optimum_of_l_bfgs(name, has_constant):
     unpenalised = np.arange(1, K + 1) * (F + 1) - 1 if has_constant else np.empty(0, np.int64)
     penalty = ElasticNet(0.0, 0.3, unpenalised)
     ours, theirs = (
-        minimize(problem, penalty, solver, tol=1e-8, max_iter=400) for solver in (GLS(), LBFGS(warm_up=False))
+        minimize(problem, penalty, solver, Run(tol=1e-8, max_iter=400))
+        for solver in (GLS(), LBFGS(warm_up=False))
     )
     assert ours.status is theirs.status is Status.CONVERGED
     assert ours.value == pytest.approx(theirs.value, rel=1e-7)
@@ -131,7 +135,7 @@ def test_acceleration_saves_steps():
     x, labels = data(5, noise=0.1)
     problem, penalty = objective(x, labels), ElasticNet(0.0, 0.1)
     plain, fast = (
-        minimize(problem, penalty, GLS(kind), tol=1e-6, max_iter=2000).n_iter for kind in (False, True)
+        minimize(problem, penalty, GLS(kind), Run(tol=1e-6, max_iter=2000)).n_iter for kind in (False, True)
     )
     assert fast < 0.5 * plain
 
@@ -139,26 +143,28 @@ def test_acceleration_saves_steps():
 def test_likelihoods_blocks_offsets_and_starts():
     problem = make_tree_problem("flat", 3, n_items=60, n_features=8).objective()
     penalty = ElasticNet(0.0, 0.5)
-    found = minimize(problem, penalty, GLS(), tol=1e-7, max_iter=300)
-    expected = minimize(problem, penalty, LBFGS(warm_up=False), tol=1e-7, max_iter=300)
+    found = minimize(problem, penalty, GLS(), Run(tol=1e-7, max_iter=300))
+    expected = minimize(problem, penalty, LBFGS(warm_up=False), Run(tol=1e-7, max_iter=300))
     assert found.value == pytest.approx(expected.value, rel=1e-6)
     blocks = Sum.of_blocks(problem, 20)
     np.testing.assert_allclose(blocks.gram(), problem.gram(), atol=1e-12)
-    again = minimize(blocks, penalty, GLS(), (found.coords, found.weights), tol=1e-6)
+    again = minimize(blocks, penalty, GLS(), Run(start=(found.coords, found.weights), tol=1e-6))
     assert (again.status, again.n_iter) == (Status.CONVERGED, 0)
     x, labels = data()
     fixed = np.random.default_rng(2).normal(size=(K, N))
-    around = minimize(objective(x, labels, offset=fixed), ElasticNet(0.0, 1.0), GLS(), tol=1e-8, max_iter=200)
+    around = minimize(
+        objective(x, labels, offset=fixed), ElasticNet(0.0, 1.0), GLS(), Run(tol=1e-8, max_iter=200)
+    )
     assert around.status is Status.CONVERGED
 
 
 def test_features_without_full_rank():
     x, labels = data()
     twice = np.hstack([x, x[:, :2], np.zeros((N, 1))])
-    found = minimize(objective(twice, labels), ElasticNet(), GLS(), tol=1e-6, max_iter=100)
+    found = minimize(objective(twice, labels), ElasticNet(), GLS(), Run(tol=1e-6, max_iter=100))
     assert found.status is Status.STATIONARY
     assert found.value == pytest.approx(
-        minimize(objective(x, labels), ElasticNet(), GLS(), tol=1e-6, max_iter=100).value, rel=1e-6
+        minimize(objective(x, labels), ElasticNet(), GLS(), Run(tol=1e-6, max_iter=100)).value, rel=1e-6
     )
 
 
@@ -178,7 +184,7 @@ def test_a_link_of_ones_own():
     x, labels = data()
     problem = objective(x, labels, Huber(), has_constant=True)
     penalty = ElasticNet(0.0, 1.0, np.arange(1, K + 1) * (F + 1) - 1)
-    found = minimize(problem, penalty, GLS(), tol=1e-6, max_iter=300)
+    found = minimize(problem, penalty, GLS(), Run(tol=1e-6, max_iter=300))
     assert found.status is Status.STATIONARY  # without a conjugate nothing can be proved
     assert np.isnan(found.gap)
     coords = np.arange(K * (F + 1))

@@ -37,6 +37,7 @@ from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 from crfqn.threads import Pool
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -77,7 +78,7 @@ def dense(point):
 
 @kinds
 def test_the_regularised_optimum(kind, norm):
-    found = minimize(objective(), penalty(kind, norm), FBPD(), tol=TOL, max_iter=3000)
+    found = minimize(objective(), penalty(kind, norm), FBPD(), Run(tol=TOL, max_iter=3000))
     optimum = conic_optimum(kind, norm, STRENGTH)
     assert found.status is Status.CONVERGED
     assert -1e-8 <= found.value / optimum - 1.0 <= TOL
@@ -86,7 +87,7 @@ def test_the_regularised_optimum(kind, norm):
 
 @kinds
 def test_the_constrained_optimum(kind, norm):
-    found = minimize(bounded(), penalty(kind, norm, 1.0), ConstrainedFBPD(), tol=TOL, max_iter=3000)
+    found = minimize(bounded(), penalty(kind, norm, 1.0), ConstrainedFBPD(), Run(tol=TOL, max_iter=3000))
     optimum = conic_optimum(kind, norm, 1.0, BOUND)
     assert found.status is Status.WITHIN_BOUND
     assert abs(found.value / optimum - 1.0) <= 2 * TOL
@@ -136,7 +137,7 @@ def test_the_norm_of_the_scores_is_that_of_the_features():
 
 
 def test_the_papers_rule_ends_a_run_without_a_proof():
-    found = minimize(objective(), penalty("rows"), FBPD(change=1e-2), tol=0.0)
+    found = minimize(objective(), penalty("rows"), FBPD(change=1e-2), Run(tol=0.0))
     assert found.status is Status.RULE_MET
     assert not found.status.is_success
     assert found.gap > 0
@@ -150,7 +151,7 @@ def test_a_bound_that_zero_keeps_leaves_zero():
 
 
 def test_a_run_that_is_cut_short_proves_nothing():
-    found = minimize(bounded(), penalty("l1", strength=1.0), ConstrainedFBPD(), max_iter=2)
+    found = minimize(bounded(), penalty("l1", strength=1.0), ConstrainedFBPD(), Run(max_iter=2))
     assert found.status is Status.MAX_ITER
     assert found.excess > 1e-3
     assert np.isnan(found.gap)
@@ -158,7 +159,7 @@ def test_a_run_that_is_cut_short_proves_nothing():
 
 def test_an_offset_is_part_of_the_scores():
     offset = np.random.default_rng(0).normal(size=(K, N))
-    first_part = minimize(objective(offset=offset), penalty("rows"), FBPD(), tol=1e-4, max_iter=3000)
+    first_part = minimize(objective(offset=offset), penalty("rows"), FBPD(), Run(tol=1e-4, max_iter=3000))
     value = objective(offset=offset).at(first_part.coords, first_part.weights).value
     value += penalty("rows").value(first_part.coords, first_part.weights)
     assert first_part.status is Status.CONVERGED
@@ -167,7 +168,7 @@ def test_an_offset_is_part_of_the_scores():
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 def test_blocks_of_features_are_kept_or_dropped_whole(norm):
-    found = minimize(objective(), penalty("blocks", norm, 4.0), FBPD(), tol=1e-4, max_iter=3000)
+    found = minimize(objective(), penalty("blocks", norm, 4.0), FBPD(), Run(tol=1e-4, max_iter=3000))
     w = np.zeros(K * COLUMNS)
     w[found.coords] = found.weights
     table = w.reshape(K, COLUMNS)[:, :F]
@@ -181,7 +182,7 @@ def test_blocks_of_features_are_kept_or_dropped_whole(norm):
 def test_other_solvers_take_blocks_of_features():
     problem = objective(MulticlassSquaredHinge)
     runs = [
-        minimize(problem, penalty("blocks"), solver, tol=1e-7, max_iter=3000)
+        minimize(problem, penalty("blocks"), solver, Run(tol=1e-7, max_iter=3000))
         for solver in (ProxQN(), FISTA())
     ]
     assert all(run.status is Status.CONVERGED for run in runs)

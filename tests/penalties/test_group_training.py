@@ -21,6 +21,7 @@ from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Requirements
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, TopViolators
+from crfqn.solvers.run import Run
 
 pytestmark = pytest.mark.usefixtures("compiled")
 CHAIN, REAL = make_problem(4, n_items=12, n_features=12, longest=3), make_problem(3, is_binary=False)
@@ -94,7 +95,7 @@ def run(name, kind, norm, solver=None, **limits):
     with ends_within():
         return minimize(
             PROBLEMS[name].objective(), penalty_of(name, kind, norm), solver or AS_IF_LARGE,
-            **{"tol": 1e-6, "max_iter": 800, **limits},
+            Run(**{"tol": 1e-6, "max_iter": 800, **limits}),
         )  # fmt: skip
 
 
@@ -153,7 +154,7 @@ class TestProxQN:
         largest = local.dual_norms(g).max()
         for factor, n_least in [(1 + 1e-9, 0), (0.95, 1)]:
             penalty = replace(penalty_of(name, "rows", norm), group_l1=factor * largest)
-            result = minimize(problem.objective(), penalty, ProxQN(), tol=1e-6)
+            result = minimize(problem.objective(), penalty, ProxQN(), Run(tol=1e-6))
             assert result.status is Status.CONVERGED
             assert min(result.n_nonzero, 1) == n_least
             assert (result.n_iter == 0) == (n_least == 0)
@@ -165,7 +166,7 @@ class TestProxQN:
                 PROBLEMS["flat"].objective(n_threads=n),
                 penalty_of("flat", "sparse rows", norm),
                 ProxQN(),
-                tol=1e-5,
+                Run(tol=1e-5),
             )
             for n in (1, 2, 7)
         ]

@@ -23,6 +23,7 @@ from crfqn.solvers.prox_qn import (
     TopViolators,
     WarmStart,
 )  # fmt: skip
+from crfqn.solvers.run import Run
 
 CHAINS = {
     "binary": make_problem(1),
@@ -85,7 +86,7 @@ def optimum(name: str, l1: float, l2: float) -> float:
 def run(problem: Penalised, l1: float, l2: float = 0.0, solver: ProxQN | None = None, **settings) -> Result:
     settings = {"tol": 1e-6, **settings}
     with ends_within():
-        return minimize(problem.objective(), ElasticNet(l1, l2), solver or ProxQN(), **settings)
+        return minimize(problem.objective(), ElasticNet(l1, l2), solver or ProxQN(), Run(**settings))
 
 
 def value_of(problem: Penalised, result: Result, l1: float, l2: float = 0.0) -> float:

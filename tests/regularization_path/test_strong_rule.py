@@ -10,6 +10,7 @@ from crfqn.regularization_path import Grid
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.strong_rule import StrongRule, strong_threshold
 
 
@@ -27,8 +28,8 @@ class TestStrongRule:
         _, w = PROBLEM.optimum(l1, 0.0)
         assert ((np.abs(w) > 1e-3) & ~candidates).any()
         rule = StrongRule(ProxQN(), l1 * (1 + 1e-6), 0.0, 1e-9)
-        result = minimize(objective, penalty, rule, tol=1e-9)
-        plain = minimize(PROBLEM.objective(), penalty, ProxQN(), tol=1e-9)
+        result = minimize(objective, penalty, rule, Run(tol=1e-9))
+        plain = minimize(PROBLEM.objective(), penalty, ProxQN(), Run(tol=1e-9))
         assert rule.n_screening_violations >= ((np.abs(w) > 1e-3) & ~candidates).sum()
         assert rule.n_checks >= 2
         assert result.value == pytest.approx(plain.value, rel=1e-9)
@@ -38,7 +39,7 @@ class TestStrongRule:
     def test_full_gradient_scans_are_the_start_and_the_checks(self):
         objective = PROBLEM.objective()
         rule = StrongRule(ProxQN(), 1.05 * PROBLEM.l1_max, 0.0, 1e-4)
-        result = minimize(objective, ElasticNet(0.9 * PROBLEM.l1_max), rule, tol=1e-4)
+        result = minimize(objective, ElasticNet(0.9 * PROBLEM.l1_max), rule, Run(tol=1e-4))
         assert result.status is Status.CONVERGED
         assert result.trace.is_screening.sum() == 1 + rule.n_checks
         assert result.n_iter == (~result.trace.is_screening).sum()
@@ -48,13 +49,13 @@ class TestStrongRule:
 
     def test_it_ends_where_rounding_does(self):
         rule = StrongRule(ProxQN(), 2.2, 0.0, 0.0)
-        result = minimize(PROBLEM.objective(), ElasticNet(2.0), rule, tol=0.0)
+        result = minimize(PROBLEM.objective(), ElasticNet(2.0), rule, Run(tol=0.0))
         assert result.status is Status.STALLED
         assert result.gap < 1e-6
 
     def test_limits(self):
         rule = StrongRule(ProxQN(), 2.2, 0.0, 0.0)
-        result = minimize(PROBLEM.objective(), ElasticNet(2.0), rule, tol=0.0, max_iter=2)
+        result = minimize(PROBLEM.objective(), ElasticNet(2.0), rule, Run(tol=0.0, max_iter=2))
         assert result.status is Status.MAX_ITER
         assert result.n_iter == 2
 

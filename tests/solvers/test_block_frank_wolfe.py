@@ -27,6 +27,7 @@ from crfqn.result import Status
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.frank_wolfe_state import FrankWolfeState
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 
 L2 = 0.7
 PENALTY = ElasticNet(0.0, L2)
@@ -234,7 +235,7 @@ def test_gaps_of_all_items_add_up_to_the_gap(name):
 )
 def test_finds_the_optimum_and_proves_it(name, solver):
     problem, tol = PROBLEMS[name], 3e-3
-    result = minimize(hinge(problem), PENALTY, solver, tol=tol, max_iter=2000)
+    result = minimize(hinge(problem), PENALTY, solver, Run(tol=tol, max_iter=2000))
     assert result.status is Status.CONVERGED
     assert result.gap <= tol
     w = dense_weights(problem, result.coords, result.weights)
@@ -245,7 +246,7 @@ def test_finds_the_optimum_and_proves_it(name, solver):
 
 def test_a_run_that_is_stopped_is_evaluated():
     problem = PROBLEMS["real chains"]
-    result = minimize(hinge(problem), PENALTY, BlockFrankWolfe(), tol=0.0, max_iter=15)
+    result = minimize(hinge(problem), PENALTY, BlockFrankWolfe(), Run(tol=0.0, max_iter=15))
     assert result.status is Status.MAX_ITER
     assert result.n_iter == 15
     w = dense_weights(problem, result.coords, result.weights)
@@ -279,7 +280,7 @@ def test_blocks_of_items_are_the_whole():
     np.testing.assert_array_equal(sides[0].rows.weights, sides[1].rows.weights)
     np.testing.assert_array_equal(sides[0].gaps, sides[1].gaps)
     assert sides[0].dual_value() == pytest.approx(sides[1].dual_value(), rel=1e-13)
-    result = minimize(blocked, PENALTY, BlockFrankWolfe(), tol=3e-3, max_iter=2000)
+    result = minimize(blocked, PENALTY, BlockFrankWolfe(), Run(tol=3e-3, max_iter=2000))
     assert result.value == pytest.approx(optimum("real chains"), rel=3e-3)
 
 

@@ -23,6 +23,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Constants, ProxQN, Stage, TopViolators, WarmStart
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
 from crfqn.solvers.validation import ValidationSet
@@ -79,7 +80,7 @@ class Looks:
 
 def run(objective, solver, penalty, looks, **settings):
     settings = SETTINGS | settings
-    return minimize(objective, penalty, solver, callback=looks, checkpoint=looks.checkpoint, **settings)
+    return minimize(objective, penalty, solver, Run(callback=looks, checkpoint=looks.checkpoint, **settings))
 
 
 def facts(result):

@@ -32,6 +32,7 @@ from crfqn.solvers.dual.decomposition_kernels import solve_pairs
 from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
+from crfqn.solvers.run import Run
 from crfqn.threads import Pool
 
 assert crfqn.objectives  # registers the views
@@ -112,7 +113,7 @@ def value_at(objective, penalty, result):
 @pytest.mark.parametrize("sub_solver", EXACT)
 def test_exact_methods_find_the_optimum(kind, has_free_intercept, sub_solver):
     objective, penalty = problem(kind, has_free_intercept)
-    result = minimize(objective, penalty, DualDecomposition(sub_solver), tol=1e-7, max_iter=5000)
+    result = minimize(objective, penalty, DualDecomposition(sub_solver), Run(tol=1e-7, max_iter=5000))
     assert result.status is Status.CONVERGED
     expected = optimum(has_free_intercept)
     assert result.value == pytest.approx(expected, rel=2e-7)
@@ -124,14 +125,14 @@ def test_exact_methods_find_the_optimum(kind, has_free_intercept, sub_solver):
 def test_approximate_methods_come_near(sub_solver, tol):
     objective, penalty = problem()
     solver = DualDecomposition(sub_solver, tau=1e-6)
-    result = minimize(objective, penalty, solver, tol=tol, max_iter=5000)
+    result = minimize(objective, penalty, solver, Run(tol=tol, max_iter=5000))
     assert result.status is Status.CONVERGED
     assert optimum() * (1 - 1e-9) <= result.value <= optimum() * (1.0 + tol) * (1 + 1e-9)
 
 
 def test_scores_that_are_there_before_any_weight():
     objective, penalty = problem(offset=offset_of(7))
-    result = minimize(objective, penalty, DualDecomposition(), tol=1e-7, max_iter=5000)
+    result = minimize(objective, penalty, DualDecomposition(), Run(tol=1e-7, max_iter=5000))
     assert result.value == pytest.approx(optimum(seed=7), rel=2e-7)
 
 
@@ -192,7 +193,7 @@ def test_a_sub_problem_is_solved_or_improved(sub_solver):
 )
 def test_settings_change_the_way_and_not_the_end(setting):
     objective, penalty = problem()
-    result = minimize(objective, penalty, DualDecomposition(**setting), tol=1e-6, max_iter=5000)
+    result = minimize(objective, penalty, DualDecomposition(**setting), Run(tol=1e-6, max_iter=5000))
     assert result.value == pytest.approx(optimum(), rel=2e-6)
 
 
@@ -207,11 +208,11 @@ def larger():
 
 def test_shrinking_visits_fewer_items():
     objective, penalty = larger()
-    seen = minimize(objective, penalty, DualDecomposition(), tol=1e-6, max_iter=600)
+    seen = minimize(objective, penalty, DualDecomposition(), Run(tol=1e-6, max_iter=600))
     assert seen.status is Status.CONVERGED
     assert seen.trace.n_active[-1] < 1200
     objective, penalty = larger()
-    whole = minimize(objective, penalty, DualDecomposition(shrink=False), tol=1e-6, max_iter=600)
+    whole = minimize(objective, penalty, DualDecomposition(shrink=False), Run(tol=1e-6, max_iter=600))
     assert whole.status is Status.CONVERGED
     assert seen.value == pytest.approx(whole.value, rel=1e-6)
     assert seen.passes < whole.passes
@@ -220,7 +221,9 @@ def test_shrinking_visits_fewer_items():
 def test_a_run_that_is_stopped_has_a_value_and_a_bound():
     objective, penalty = larger()
     shown = []
-    result = minimize(objective, penalty, DualDecomposition(), tol=0.0, max_iter=2, callback=shown.append)
+    result = minimize(
+        objective, penalty, DualDecomposition(), Run(tol=0.0, max_iter=2, callback=shown.append)
+    )
     assert result.status is Status.MAX_ITER
     assert result.n_iter == 2
     assert result.value == pytest.approx(value_at(objective, penalty, result), rel=1e-12)
@@ -303,7 +306,7 @@ class TestGram:
         solver = DualDecomposition(shrink=shrink, by_gradient=by_gradient)
         penalty = problem()[1]
         result = minimize(
-            self.gram(n_bytes=8 * 12 * 12), penalty, solver, tol=1e-6, max_iter=5000, proves_zeros=False
+            self.gram(n_bytes=8 * 12 * 12), penalty, solver, Run(tol=1e-6, max_iter=5000, proves_zeros=False)
         )
         assert result.status is Status.CONVERGED
         assert result.value == pytest.approx(optimum(), rel=1e-5)
@@ -380,8 +383,8 @@ def test_squared_hinge_agrees_with_lbfgs(kind, has_free_intercept, sub_solver, s
     offset = None if seed is None else offset_of(seed)
     objective, penalty = problem(kind, has_free_intercept, offset)
     objective = squared(objective)
-    found = minimize(objective, penalty, DualDecomposition(sub_solver), tol=1e-9, max_iter=5000)
-    expected = minimize(objective, penalty, LBFGS(), tol=1e-9)
+    found = minimize(objective, penalty, DualDecomposition(sub_solver), Run(tol=1e-9, max_iter=5000))
+    expected = minimize(objective, penalty, LBFGS(), Run(tol=1e-9))
     assert found.status is expected.status is Status.CONVERGED
     assert found.value == pytest.approx(expected.value, rel=2e-9)
     assert found.value == pytest.approx(value_at(objective, penalty, found), rel=1e-12)

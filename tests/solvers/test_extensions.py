@@ -40,6 +40,7 @@ from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.structures.chain import Chain
@@ -152,7 +153,7 @@ def test_every_solver_is_right_or_refuses_by_name(loss, kind, expected):
     for name, make in MAKERS.items():
         solver = make()
         try:
-            found = minimize(objective_of(loss), PENALTIES[kind](), solver, tol=TOL, max_iter=100)
+            found = minimize(objective_of(loss), PENALTIES[kind](), solver, Run(tol=TOL, max_iter=100))
         except InputError as error:
             refusals[name] = f"{type(solver).__name__}: {error}"
             continue
@@ -307,7 +308,7 @@ def test_the_largest_strength_counts_factors_and_intercepts():
     assert largest == pytest.approx(expected, rel=1e-9)
     for share, is_empty in ((1.01, True), (0.99, False)):
         strict = penalty.with_strengths(l1=share * largest)
-        result = minimize(objective, strict, ProxQN(), tol=1e-6)
+        result = minimize(objective, strict, ProxQN(), Run(tol=1e-6))
         assert (np.setdiff1d(result.coords[result.weights != 0], intercepts).size == 0) == is_empty
 
 

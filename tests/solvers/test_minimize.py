@@ -23,6 +23,7 @@ from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import State
 from crfqn.solvers.prox_qn import Backtracking, ProxQN
+from crfqn.solvers.run import Run
 from crfqn.time_limit import GRACE, TimeLimit, check_time, end_computations
 
 COLUMNS = ("seconds", "value", "gap", "violation", "passes", "n_active", "n_nonzero", "is_screening")
@@ -79,7 +80,7 @@ WARM = (np.array([3]), np.array([2.0]))
 
 
 def play(*states: Any, l1: float = 1.0, penalty: ElasticNet | None = None, **limits: Any) -> Result:
-    return minimize(Plain(), penalty or ElasticNet(l1), Script(list(states)), **limits)
+    return minimize(Plain(), penalty or ElasticNet(l1), Script(list(states)), Run(**limits))
 
 
 def assert_complete(result: Result) -> None:
@@ -247,7 +248,7 @@ class TestEnds:
 
         objective = type("Slow", (Plain,), {"at": at})()
         start = Spot(*WARM)
-        result = minimize(objective, ElasticNet(1.0), Script([KeyboardInterrupt()]), start)
+        result = minimize(objective, ElasticNet(1.0), Script([KeyboardInterrupt()]), Run(start=start))
         assert (result.status, result.weights.tolist()) == (Status.INTERRUPTED, [2.0])
         assert math.isnan(result.value)
 
@@ -305,7 +306,7 @@ class TestOnChains:
     def run(self, problem, chain=None, l1=0.5, **settings):
         with ends_within():
             objective = problem.objective(chain)
-            return minimize(objective, ElasticNet(l1), settings.pop("solver", ProxQN()), **settings)
+            return minimize(objective, ElasticNet(l1), settings.pop("solver", ProxQN()), Run(**settings))
 
     def assert_value_is_that_of_the_weights(self, problem, result, l1=0.5):
         w = dense_weights(problem, result.coords, result.weights)
@@ -365,7 +366,7 @@ class TestOnChains:
     def test_nothing_is_proved_where_single_weights_have_no_penalty(self, problem, unpenalised, l1, l2):
         optimum, _ = problem.optimum(l1, l2, unpenalised)
         penalty = ElasticNet(l1, l2, np.array(unpenalised))
-        result = minimize(problem.objective(), penalty, ProxQN(), tol=1e-5)
+        result = minimize(problem.objective(), penalty, ProxQN(), Run(tol=1e-5))
         assert result.status is Status.STATIONARY
         assert np.isnan(result.trace.gap).all()
         assert result.n_proved_zeros is None
@@ -377,7 +378,7 @@ class TestOnChains:
         optimum, _ = problem.optimum(l1, l2, unpenalised)
         penalty = ElasticNet(l1, l2, np.array(unpenalised))
         with ends_within():
-            result = minimize(problem.objective(), penalty, ProxQN(), tol=1e-5)
+            result = minimize(problem.objective(), penalty, ProxQN(), Run(tol=1e-5))
         assert result.status is Status.CONVERGED
         assert result.gap <= 1e-5
         assert result.value == pytest.approx(optimum, rel=1e-8)

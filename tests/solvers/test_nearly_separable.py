@@ -19,6 +19,7 @@ from crfqn.result import Status
 from crfqn.solvers.line_search import decrease_by_slopes
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 
 pytestmark = [pytest.mark.usefixtures("compiled"), pytest.mark.filterwarnings("error")]
 KINDS = ("chain", "forest", "labels at inner nodes", "flat")
@@ -57,7 +58,7 @@ def test_every_solver_finds_the_optimum_of_a_heavy_sequence(solver):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_optimum_is_proved(kind, weight, l1):
     result = minimize(
-        separable(kind, 0, weight).objective(), ElasticNet(l1), ProxQN(), tol=1e-3, max_iter=2000
+        separable(kind, 0, weight).objective(), ElasticNet(l1), ProxQN(), Run(tol=1e-3, max_iter=2000)
     )
     assert result.status is Status.CONVERGED
     assert result.gap <= 1e-3
@@ -85,7 +86,7 @@ def test_a_decrease_that_contradicts_the_slopes_is_rounding(decrease, curvature,
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_optimum_of_another_method(kind, solver):
     problem = separable(kind, 1)
-    result = minimize(problem.objective(), ElasticNet(0.01), solver, tol=1e-5)
+    result = minimize(problem.objective(), ElasticNet(0.01), solver, Run(tol=1e-5))
     assert result.value == pytest.approx(problem.optimum(0.01, 0.0)[0], rel=1e-5)
 
 
@@ -96,7 +97,7 @@ def test_the_model_of_the_hessian_is_positive_where_all_is_decided(kind, scale, 
     """Scaled to a unit diagonal, which a sum of rounding errors in the place of p (1 - p) would not survive."""
     problem = separable(kind, 0, 1e6)
     objective, coords = problem.objective(), np.arange(problem.n_coords)
-    fit = minimize(objective, ElasticNet(1.0), ProxQN(), tol=1e-3)
+    fit = minimize(objective, ElasticNet(1.0), ProxQN(), Run(tol=1e-3))
     point = objective.at(fit.coords, scale * fit.weights)
     monkeypatch.setattr("crfqn.objectives.curvature.LITTLE", 0)
     model = token_model(

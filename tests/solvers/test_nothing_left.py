@@ -13,6 +13,7 @@ from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 
 
 class TestNothingLeft:
@@ -77,5 +78,5 @@ class TestNothingLeft:
 
         features = DenseMap(X, np.arange(len(X) + 1), False)
         objective = Objective(features, Link(Shifted(), np.ascontiguousarray(targets.T)))
-        result = minimize(objective, ElasticNet(l2=1e-3), FISTA(), tol=1e-6, max_iter=200)
+        result = minimize(objective, ElasticNet(l2=1e-3), FISTA(), Run(tol=1e-6, max_iter=200))
         assert result.value < -10.0

@@ -6,6 +6,7 @@ import pytest
 from crfqn import ChainCRF
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Constants, ProxQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.stochastic.online_start import FEWEST_POSITIONS, OnlineStart
 
 LENGTH = 25
@@ -31,7 +32,7 @@ def test_it_is_for_texts_that_are_long_enough(n_positions, is_suited):
 def test_the_optimum_does_not_depend_on_it():
     problem = text(FEWEST_POSITIONS)
     values = [
-        minimize(*problem, ProxQN(constants=Constants(online_epochs=epochs)), tol=1e-8).value
+        minimize(*problem, ProxQN(constants=Constants(online_epochs=epochs)), Run(tol=1e-8)).value
         for epochs in (0, 6)
     ]
     assert values[0] == pytest.approx(values[1], rel=1e-7)

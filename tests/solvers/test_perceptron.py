@@ -28,6 +28,7 @@ from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 from crfqn.solvers.stochastic.perceptron import AROW, AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.state import PerceptronState
 from crfqn.structures.chain import Chain
@@ -152,7 +153,7 @@ class TestResult:
     def test_claims_no_optimum(self):
         problem, penalty = PROBLEMS["real chains"], ElasticNet(0.3, 0.1)
         shown = []
-        result = minimize(problem.objective(), penalty, AveragedPerceptron(4), callback=shown.append)
+        result = minimize(problem.objective(), penalty, AveragedPerceptron(4), Run(callback=shown.append))
         assert result.status is Status.LEARNED
         assert not result.status.is_success
         assert np.isnan(result.gap)
@@ -180,7 +181,10 @@ class TestResult:
     def test_stopped_half_way_it_keeps_the_mean_so_far(self):
         problem = PROBLEMS["real chains"]
         result = minimize(
-            problem.objective(), ElasticNet(1.0), AveragedPerceptron(9), callback=lambda p: p.iteration == 2
+            problem.objective(),
+            ElasticNet(1.0),
+            AveragedPerceptron(9),
+            Run(callback=lambda p: p.iteration == 2),
         )
         mean, _ = reference(problem, AveragedPerceptron(2))
         assert result.status is Status.CALLBACK

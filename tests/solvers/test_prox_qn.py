@@ -17,6 +17,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Constants, ProxQN, TokenWise, TopViolators  # fmt: skip
+from crfqn.solvers.run import Run
 
 pytestmark = pytest.mark.usefixtures("compiled")
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
@@ -189,7 +190,7 @@ def test_the_default_needs_fewer_passes_than_the_other_metrics():
 def test_bit_identical_when_repeated_and_for_any_number_of_threads(name, solver):
     problem = PROBLEMS[name]
     results = [
-        minimize(problem.objective(n_threads=n), ElasticNet(0.5), SOLVERS[solver], tol=1e-5)
+        minimize(problem.objective(n_threads=n), ElasticNet(0.5), SOLVERS[solver], Run(tol=1e-5))
         for n in (1, 1, 2, 7)
     ]
     for other in results[1:]:

@@ -28,6 +28,7 @@ from crfqn.solvers.prox_qn import (
     TokenWise,
     TopViolators,
 )  # fmt: skip
+from crfqn.solvers.run import Run
 from crfqn.structures.chain import Chain
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -153,7 +154,7 @@ def test_units_of_the_features_do_not_matter(scale):
     store = FeatureStore.from_matrix(scale * rows, np.arange(401))
     objective = make_likelihood(store, Chain(store.offsets, 4), targets)
     edges = np.arange(30 * 4, 30 * 4 + 16)  # of no use to items of length 1
-    result = minimize(objective, ElasticNet(2.0 * scale), ProxQN(), tol=1e-5)
+    result = minimize(objective, ElasticNet(2.0 * scale), ProxQN(), Run(tol=1e-5))
     assert result.status is Status.CONVERGED
     assert not np.isin(result.coords, edges).any()
     assert result.passes <= 40
@@ -167,7 +168,7 @@ def units_value() -> float:
     targets = (rows @ random.normal(size=(30, 4))).argmax(axis=1).astype(np.int32)
     store = FeatureStore.from_matrix(rows, np.arange(401))
     objective = make_likelihood(store, Chain(store.offsets, 4), targets)
-    return minimize(objective, ElasticNet(2.0), ProxQN(metric=Identity()), tol=1e-7).value
+    return minimize(objective, ElasticNet(2.0), ProxQN(metric=Identity()), Run(tol=1e-7)).value
 
 
 def test_a_failed_search_says_so():
@@ -198,6 +199,8 @@ def test_a_failed_search_says_so():
     whole = problem.objective()
     objective = UphillObjective(whole.map, whole.loss)
     start = minimize(whole, ElasticNet(1.1), ProxQN())
-    result = minimize(objective, ElasticNet(1.0), ProxQN(), (start.coords, start.weights), tol=1e-12)
+    result = minimize(
+        objective, ElasticNet(1.0), ProxQN(), Run(start=(start.coords, start.weights), tol=1e-12)
+    )
     assert result.status is Status.LINE_SEARCH_FAILED
     assert result.value <= start.value

@@ -15,6 +15,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import AllCoordinates, ProxQN, Stage, WarmStart  # fmt: skip
+from crfqn.solvers.run import Run
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -127,7 +128,7 @@ class TestWarmUp:
             chain,
             ElasticNet(1.0),
             ProxQN(warm_start=WarmStart((Stage(8, 1.0),), fewest_positions=1)),
-            tol=1e-5,
+            Run(tol=1e-5),
         )
         assert result.status is Status.CONVERGED
 

@@ -26,6 +26,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import SGDState
@@ -106,7 +107,7 @@ def refused(objective, penalty, solver, error, message):
     """The run is refused before anything is evaluated, and before anyone is told of a step."""
     seen: list[Any] = []
     with pytest.raises(error, match=message):
-        minimize(objective, penalty, solver, callback=seen.append)
+        minimize(objective, penalty, solver, Run(callback=seen.append))
     assert not seen
     assert objective.n_passes == 0
 
@@ -157,7 +158,7 @@ class TestWhatIsAskedFor:
     def test_the_protocol_is_enough(self, solver, wrapper):
         """Values, gradients, screenings and rays: the same iterates as of the objective itself."""
         runs = [
-            minimize(objective, ElasticNet(1.0, 0.1), WRAPPERS[wrapper](solver), tol=1e-5, max_iter=900)
+            minimize(objective, ElasticNet(1.0, 0.1), WRAPPERS[wrapper](solver), Run(tol=1e-5, max_iter=900))
             for objective in (Strict(FLAT.objective()), FLAT.objective())
         ]
         assert [run.status for run in runs] == [Status.CONVERGED] * 2
@@ -166,7 +167,7 @@ class TestWhatIsAskedFor:
 
     def test_groups_ask_for_screenings_of_rows(self):
         penalty = GroupLasso(1.5, n_features=8, n_states=4)
-        found = minimize(Strict(FLAT.objective()), penalty, FISTA(), tol=1e-5, max_iter=900)
+        found = minimize(Strict(FLAT.objective()), penalty, FISTA(), Run(tol=1e-5, max_iter=900))
         assert found.status is Status.CONVERGED
 
     def test_the_automatic_solver_looks_for_rows_by_their_state(self):

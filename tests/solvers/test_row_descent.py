@@ -38,6 +38,7 @@ from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.coordinate.row_state import AndersonHistory, LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.run import Run
 
 
 def rows_at(point):
@@ -59,7 +60,7 @@ def run(name, kind, solver, **settings):
         objective_of(make_problem(name)),
         penalty_of(kind),
         solver,
-        **{"tol": 1e-6, "max_iter": 1000, **settings},
+        Run(**{"tol": 1e-6, "max_iter": 1000, **settings}),
     )
 
 
@@ -209,8 +210,8 @@ def wide(n_features=200, n_items=50, seed=1):
 def test_shrinking_visits_fewer_rows_on_the_way_to_the_same_end(step):
     objective, penalty = wide()
     settings = {"tol": 1e-4 if step == "line search" else 1e-2, "max_iter": 1000}
-    whole = minimize(objective, penalty, RowDescent(step=step, shrink=False), **settings)
-    shrunk = minimize(objective, penalty, RowDescent(step=step), **settings)
+    whole = minimize(objective, penalty, RowDescent(step=step, shrink=False), Run(**settings))
+    shrunk = minimize(objective, penalty, RowDescent(step=step), Run(**settings))
     assert whole.status is shrunk.status is Status.CONVERGED
     assert shrunk.value == pytest.approx(whole.value, rel=settings["tol"])
     is_sweep = ~shrunk.trace.is_screening
@@ -307,8 +308,8 @@ def test_a_new_order_saves_sweeps():
     store, penalty = FeatureStore.from_matrix(x, np.arange(1501)), GroupLasso(30.0, n_features=60, n_states=K)
     objective = flat_objective(store, MulticlassSquaredHinge(labels, K))
     sizes = {"tol": 1e-5, "max_iter": 3000}
-    cycles = minimize(objective, penalty, RowDescent(shuffle=False), **sizes)
-    shuffled = [minimize(objective, penalty, RowDescent(seed=seed), **sizes) for seed in (0, 0, 1)]
+    cycles = minimize(objective, penalty, RowDescent(shuffle=False), Run(**sizes))
+    shuffled = [minimize(objective, penalty, RowDescent(seed=seed), Run(**sizes)) for seed in (0, 0, 1)]
     assert [cycles.status, *(result.status for result in shuffled)] == [Status.CONVERGED] * 4
     assert max(result.n_iter for result in shuffled) < 0.8 * cycles.n_iter
     assert shuffled[0].value == shuffled[1].value != shuffled[2].value
@@ -318,8 +319,8 @@ def test_a_new_order_saves_sweeps():
 def test_extrapolation_saves_sweeps():
     objective, penalty = wide()
     settings = {"tol": 1e-4, "max_iter": 2000}
-    plain = minimize(objective, penalty, RowDescent(least_share=1.0, memory=0), **settings)
-    faster = minimize(objective, penalty, RowDescent(least_share=1.0), **settings)
+    plain = minimize(objective, penalty, RowDescent(least_share=1.0, memory=0), Run(**settings))
+    faster = minimize(objective, penalty, RowDescent(least_share=1.0), Run(**settings))
     assert plain.status is faster.status is Status.CONVERGED
     assert faster.n_iter < 0.6 * plain.n_iter
 
@@ -332,7 +333,7 @@ def test_the_papers_stopping_rule(solver):
     objective, penalty = wide(n_features=60)
     tau, totals = 1e-2, []
     settings = RowDescent(**{**vars(solver), "tau": tau})
-    result = minimize(objective, penalty, settings, tol=0.0, max_iter=3000)
+    result = minimize(objective, penalty, settings, Run(tol=0.0, max_iter=3000))
     assert result.status is Status.RULE_MET
     assert "stopping rule" in result.message
     blocks = rows_at(objective.at(np.empty(0, np.int64), np.empty(0)))
@@ -343,7 +344,7 @@ def test_the_papers_stopping_rule(solver):
         assert ratios[-1] < tau
         assert np.all(ratios[:-1] >= tau)
     stricter = RowDescent(**{**vars(solver), "tau": tau / 1000})
-    assert minimize(objective, penalty, stricter, tol=0.0, max_iter=9000).n_iter > result.n_iter
+    assert minimize(objective, penalty, stricter, Run(tol=0.0, max_iter=9000)).n_iter > result.n_iter
 
 
 def test_random_order_depends_on_the_seed_only():
@@ -364,7 +365,10 @@ def test_nothing_moves_under_a_strong_penalty():
     for solver in (RowDescent(), RowDescent(step="constant")):
         result = run("multiclass", "L1/L2", solver, tol=0.0, max_iter=5)
         strong = minimize(
-            objective_of(make_problem("multiclass")), penalty_of("L1/L2", 1e4), solver, tol=0.0, max_iter=5
+            objective_of(make_problem("multiclass")),
+            penalty_of("L1/L2", 1e4),
+            solver,
+            Run(tol=0.0, max_iter=5),
         )
         assert strong.coords.size == 0 < result.coords.size
         assert strong.status is Status.CONVERGED
@@ -378,7 +382,7 @@ def test_unpenalised_rows_are_an_intercept():
     unpenalised = (F - 1) + F * np.arange(K)
     penalty = GroupLasso(8.0, unpenalised=unpenalised, n_features=F, n_states=K)
     objective = objective_of(with_ones)
-    result = minimize(objective, penalty, RowDescent(), tol=1e-7, max_iter=500)
+    result = minimize(objective, penalty, RowDescent(), Run(tol=1e-7, max_iter=500))
     assert result.status is Status.CONVERGED
     w = table_of(result)
     gradient = with_ones.evaluate(w)[1]
@@ -484,8 +488,8 @@ def rare_labels(n_items=600, n_features=40, n_labels=30, seed=0):
 def test_rare_labels_and_intercepts_take_fewer_sweeps():
     objective, penalty = rare_labels()
     settings = {"tol": 1e-4, "max_iter": 3000}
-    papers = minimize(objective, penalty, RowDescent(least_share=1.0, free_share=0.0), **settings)
-    ours = minimize(objective, penalty, RowDescent(), **settings)
+    papers = minimize(objective, penalty, RowDescent(least_share=1.0, free_share=0.0), Run(**settings))
+    ours = minimize(objective, penalty, RowDescent(), Run(**settings))
     assert papers.status is ours.status is Status.CONVERGED
     assert ours.value == pytest.approx(papers.value, rel=2e-4)
     assert ours.n_iter < 0.6 * papers.n_iter
@@ -496,7 +500,7 @@ def test_rare_labels_take_fewer_sweeps_under_their_largest_size():
     objective, penalty = rare_labels()
     penalty = replace(penalty, group_l1=20.0, norm="linf")
     one, own = (
-        minimize(objective, penalty, solver, tol=1e-2, max_iter=1000)
+        minimize(objective, penalty, solver, Run(tol=1e-2, max_iter=1000))
         for solver in (RowDescent(least_share=1.0), RowDescent())
     )
     assert one.status is own.status is Status.CONVERGED

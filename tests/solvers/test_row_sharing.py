@@ -17,6 +17,7 @@ from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.coordinate.row_kernels import PARTS
 from crfqn.solvers.coordinate.row_state import FEWEST_ENTRIES, LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 from crfqn.threads import Pool
 
 
@@ -49,7 +50,7 @@ def test_threads_change_nothing(name, step):
     runs = []
     for n_threads in (1, 2, 3):
         objective = flat_objective(store, loss_over(name, labels), n_threads=n_threads)
-        result = minimize(objective, penalty, RowDescent(step=step), tol=0.0, max_iter=6)
+        result = minimize(objective, penalty, RowDescent(step=step), Run(tol=0.0, max_iter=6))
         runs.append(bits(result))
     assert runs[0] == runs[1] == runs[2]
 
@@ -62,7 +63,7 @@ def test_a_run_leaves_nothing_behind(step):
     objective = flat_objective(store, MulticlassSquaredHinge(labels, K), n_threads=2)
     weak, found = GroupLasso(10.0, n_features=100, n_states=K), []
     for strength in (penalty, penalty, weak, penalty):
-        result = minimize(objective, strength, RowDescent(step=step), tol=0.0, max_iter=25)
+        result = minimize(objective, strength, RowDescent(step=step), Run(tol=0.0, max_iter=25))
         found.append(bits(result))
     assert found[0] == found[1] == found[3] != found[2]
 
@@ -72,13 +73,13 @@ def test_two_runs_at_once_on_one_objective(n_threads):
     _, labels, store, penalty = large(K)
     objective = flat_objective(store, MulticlassSquaredHinge(labels, K), n_threads=n_threads)
     solvers = [RowDescent(seed=0), RowDescent(seed=5, sigma=0.5)]
-    alone = [bits(minimize(objective, penalty, solver, tol=0.0, max_iter=25)) for solver in solvers]
+    alone = [bits(minimize(objective, penalty, solver, Run(tol=0.0, max_iter=25))) for solver in solvers]
     assert alone[0] != alone[1]
     with ThreadPoolExecutor(2) as threads:
         for _ in range(3):
             together = list(
                 threads.map(
-                    lambda solver: minimize(objective, penalty, solver, tol=0.0, max_iter=25), solvers
+                    lambda solver: minimize(objective, penalty, solver, Run(tol=0.0, max_iter=25)), solvers
                 )
             )
             assert [bits(result) for result in together] == alone

@@ -24,6 +24,7 @@ from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 from crfqn.solvers.stochastic.sgd import SGDL1, RateSearch
 from crfqn.solvers.stochastic.state import SGDState
 from crfqn.structures.chain import Chain
@@ -238,7 +239,7 @@ class TestConvergence:
     )
     def test_comes_near_the_optimum(self, name, strengths, distance):
         problem = PROBLEMS[name]
-        result = minimize(problem.objective(), ElasticNet(*strengths), SGDL1(), tol=1e-9, max_iter=60)
+        result = minimize(problem.objective(), ElasticNet(*strengths), SGDL1(), Run(tol=1e-9, max_iter=60))
         reference = optimum(name, *strengths)
         assert result.status is Status.MAX_ITER
         assert result.n_iter == 60
@@ -248,7 +249,9 @@ class TestConvergence:
         assert result.value == pytest.approx(problem.value(w, *strengths), rel=1e-12)
 
     def test_a_loose_tolerance_is_reached_and_proved(self):
-        result = minimize(PROBLEMS["forest"].objective(), ElasticNet(1.0), SGDL1(), tol=0.1, max_iter=100)
+        result = minimize(
+            PROBLEMS["forest"].objective(), ElasticNet(1.0), SGDL1(), Run(tol=0.1, max_iter=100)
+        )
         assert result.status is Status.CONVERGED
         assert result.gap <= 0.1
 
@@ -260,7 +263,7 @@ class TestConvergence:
 
     def test_a_rate_without_measure_diverges_and_says_so(self):
         problem = PROBLEMS["real chains"].with_matrix(1e60 * PROBLEMS["real chains"].matrix)
-        result = minimize(problem.objective(), ElasticNet(1.0), SGDL1(eta0=1e250), max_iter=5)
+        result = minimize(problem.objective(), ElasticNet(1.0), SGDL1(eta0=1e250), Run(max_iter=5))
         assert result.status is Status.DIVERGED
         assert result.n_nonzero == 0
 
@@ -268,7 +271,7 @@ class TestConvergence:
         problem = PROBLEMS["chains"]
         for evaluate_every in (1, 3):
             solver = SGDL1(ETA0, evaluate_every=evaluate_every)
-            trace = minimize(problem.objective(), ElasticNet(1.0), solver, tol=0.0, max_iter=4).trace
+            trace = minimize(problem.objective(), ElasticNet(1.0), solver, Run(tol=0.0, max_iter=4)).trace
             assert trace.passes.tolist() == [1 + i * (evaluate_every + 1) for i in range(5)]
             assert trace.is_screening.all()
 
@@ -292,7 +295,7 @@ class TestCalibration:
     def test_knows_the_unit_of_the_features(self, unit):
         problem = PROBLEMS["forest"]
         scaled = replace(problem, x=unit * problem.x)
-        result = minimize(scaled.objective(), ElasticNet(1.0 * unit), SGDL1(), tol=1e-9, max_iter=30)
+        result = minimize(scaled.objective(), ElasticNet(1.0 * unit), SGDL1(), Run(tol=1e-9, max_iter=30))
         assert result.value <= 1.005 * optimum("forest", 1.0, 0.0)
         assert result.passes <= 30 * 2 + 1 + 20
 
@@ -304,9 +307,7 @@ class TestCalibration:
             objective,
             ElasticNet(0.5),
             SGDL1(calibration_items=10),
-            max_iter=2,
-            tol=0.0,
-            callback=lambda progress: shares.append(progress.sample_fraction),
+            Run(max_iter=2, tol=0.0, callback=lambda progress: shares.append(progress.sample_fraction)),
         )
         n_trials = shares.count(0.25)
         assert n_trials >= 3
@@ -332,7 +333,7 @@ class TestReproducibility:
     def run(self, seed: int, n_threads: int = 1):
         solver = SGDL1(random_state=seed)
         return minimize(
-            PROBLEMS["real chains"].objective(n_threads=n_threads), ElasticNet(0.5), solver, max_iter=4
+            PROBLEMS["real chains"].objective(n_threads=n_threads), ElasticNet(0.5), solver, Run(max_iter=4)
         )
 
     def test_the_seed_decides_alone(self):
@@ -371,7 +372,7 @@ class TestRefusals:
         problem = replace(PROBLEMS["chains"], weights=np.zeros(12))
         start = np.array([0]), np.array([1.0])
         with pytest.raises(InputError, match="at least one item with a weight above 0"):
-            minimize(problem.objective(), ElasticNet(1.0), SGDL1(), start)
+            minimize(problem.objective(), ElasticNet(1.0), SGDL1(), Run(start=start))
 
 
 class TestEstimators:

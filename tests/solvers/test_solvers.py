@@ -30,9 +30,9 @@ from crfqn.solvers.quasi_newton import lbfgs, secant_pairs
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN, pseudo_gradient
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
+from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.sparsa import SpaRSA
-from crfqn.solvers.stopping import Estimated
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -91,7 +91,9 @@ def penalty_of(name: str, problem: str):
 
 def run(name, penalty, solver, **settings):
     with ends_within():
-        return minimize(objective_of(name), penalty, solver, **{"tol": 1e-6, "max_iter": 2000} | settings)
+        return minimize(
+            objective_of(name), penalty, solver, Run(**{"tol": 1e-6, "max_iter": 2000} | settings)
+        )
 
 
 @cache
@@ -131,7 +133,7 @@ def test_single_unpenalised_weights_leave_an_estimate(name, solver):
     """Nothing bounds them, so that a gradient that is not quite zero leaves the dual point without value."""
     penalty = ElasticNet(0.6, 0.1, unpenalised=np.array([0, 5]))
     best = run(name, penalty, ProxQN(), tol=1e-7)
-    result = run(name, penalty, SOLVERS[solver], tol=Estimated(1e-6))
+    result = run(name, penalty, SOLVERS[solver], tol=1e-6, stop="estimate")
     assert result.status is Status.ESTIMATED
     assert np.isnan(result.gap)
     assert result.value == pytest.approx(best.value, rel=1e-6)
@@ -145,7 +147,7 @@ def test_what_is_left_at_the_end_is_not_extrapolated(name, solver):
     more than those that follow."""
     penalty = ElasticNet(0.6, 0.1, unpenalised=np.array([5]))
     best = run(name, penalty, ProxQN(), tol=1e-9)
-    result = run(name, penalty, solver, tol=Estimated(1e-7))
+    result = run(name, penalty, solver, tol=1e-7, stop="estimate")
     assert result.status.is_success
     assert result.value <= (1 + 1e-7) * best.value
     assert result.estimated_gap <= 1e-7
@@ -180,7 +182,7 @@ class TestEnds:
         """A gradient of the wrong sign promises a decrease that no trial finds."""
         objective = Wrong(CHAIN.objective())
         with ends_within():
-            result = minimize(objective, self.problem(solver), SOLVERS[solver], max_iter=50)
+            result = minimize(objective, self.problem(solver), SOLVERS[solver], Run(max_iter=50))
         assert result.status is Status.LINE_SEARCH_FAILED
         assert result.coords.size == 0
 
@@ -422,7 +424,9 @@ class TestFISTA:
     def passes(self, solver):
         if solver not in self.KNOWN:
             with ends_within():
-                result = minimize(self.HARD.objective(), ElasticNet(0.3), solver, tol=1e-3, max_iter=3000)
+                result = minimize(
+                    self.HARD.objective(), ElasticNet(0.3), solver, Run(tol=1e-3, max_iter=3000)
+                )
             assert result.status is Status.CONVERGED
             self.KNOWN[solver] = result.passes
         return self.KNOWN[solver]
@@ -477,7 +481,7 @@ class TestLBFGS:
         problem = PROBLEMS["flat"]
         wider = replace(problem, x=np.c_[problem.x, np.zeros(len(problem.x))])
         best, found = (
-            minimize(case.objective(), ElasticNet(), LBFGS(), tol=1e-5) for case in (problem, wider)
+            minimize(case.objective(), ElasticNet(), LBFGS(), Run(tol=1e-5)) for case in (problem, wider)
         )
         assert found.status is Status.STATIONARY
         assert found.value == pytest.approx(best.value, rel=1e-7)

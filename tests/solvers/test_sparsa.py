@@ -15,6 +15,7 @@ from crfqn.papers.zhong2014.prox_gd import first_length
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.sparsa import SpaRSA
 
@@ -88,7 +89,7 @@ def test_reaches_the_optimum(name, kind, which):
     problem = make_problem(name)
     value, w = optimum(problem, *PENALTIES[kind])
     # The gap is of the order of the violation, the objective of its square: below 1e-8 rounding hides the decrease.
-    result = minimize(objective_of(problem), penalty_of(kind), SOLVERS[which], tol=1e-7, max_iter=1000)
+    result = minimize(objective_of(problem), penalty_of(kind), SOLVERS[which], Run(tol=1e-7, max_iter=1000))
     assert result.status is Status.CONVERGED
     assert value * (1 - 1e-7) <= result.value <= value * (1 + 1.1e-7)
     assert np.array_equal(table_of(result).any(axis=1), w.any(axis=1))
@@ -104,7 +105,7 @@ def test_reaches_the_optimum(name, kind, which):
 def test_no_memory_is_monotone():
     problem, penalty = make_problem("multiclass"), penalty_of("L1/L2")
     runs = [
-        minimize(objective_of(problem), penalty, solver, tol=1e-6)
+        minimize(objective_of(problem), penalty, solver, Run(tol=1e-6))
         for solver in (SpaRSA(memory=0), SpaRSA(monotone=True))
     ]
     np.testing.assert_array_equal(runs[0].trace.value, runs[1].trace.value)
@@ -112,7 +113,7 @@ def test_no_memory_is_monotone():
 
 def test_steps_may_rise_without_monotone():
     problem, penalty = make_problem("multiclass", n_items=60), GroupLasso(0.01, n_features=F, n_states=K)
-    result = minimize(objective_of(problem), penalty, SpaRSA(), tol=1e-7)
+    result = minimize(objective_of(problem), penalty, SpaRSA(), Run(tol=1e-7))
     assert np.diff(result.trace.value).max() > 0
 
 

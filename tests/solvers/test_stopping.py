@@ -10,8 +10,9 @@ from crfqn.penalties import GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
+from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.stopping import Estimated, Gains, predicted_gain_of_zeros
+from crfqn.solvers.stopping import Gains, predicted_gain_of_zeros
 
 
 def gains(values):
@@ -139,4 +140,4 @@ def test_unknown_rule():
 
 def test_negative_tolerance():
     with pytest.raises(InputError, match="tol: expected a number >= 0"):
-        minimize(None, None, None, (None, None), tol=Estimated(-1.0))
+        minimize(None, None, None, Run(start=(None, None), tol=-1.0, stop="estimate"))

@@ -292,16 +292,16 @@ class StageRules(NamedTuple):
     patience: int | None = None
     tol: float | None = None
 
-    def best(self, trace: Trace, looks: ValidationHistory) -> int:
+    def best(self, trace: Trace, history: ValidationHistory) -> int:
         """Return the number of stages to keep: up to the best look if there is patience, else all."""
-        if self.patience is None or looks.best is None:
+        if self.patience is None or history.best is None:
             return trace.rows[-1].iteration
-        return max(1, looks.iterations[looks.best_look])
+        return max(1, history.iterations[history.best_index])
 
-    def reason_to_stop(self, trace: Trace, looks: ValidationHistory) -> Status | None:
+    def reason_to_stop(self, trace: Trace, history: ValidationHistory) -> Status | None:
         """Return why the latest stage is the last, or None."""
         last = trace.rows[-1]
-        if self.patience is not None and last.iteration - self.best(trace, looks) >= self.patience:
+        if self.patience is not None and last.iteration - self.best(trace, history) >= self.patience:
             return Status.STAGES_MADE
         if self.tol is not None:
             before = trace.rows[-2].value if len(trace) > 1 else np.inf
@@ -479,7 +479,7 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
             scores.append(accuracy)
             return -squared_error if self.STOPS_BY_LOSS else accuracy
 
-        looks = ValidationHistory(ValidationSet(score, 0.0, 0, "accuracy"))
+        history = ValidationHistory(ValidationSet(score, 0.0, 0, "accuracy"))
 
         def add_stages(
             stages: StagesT, items: ItemStream, trace: Trace, rules: StageRules, is_watched: bool
@@ -489,7 +489,7 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
             while True:
                 number, value = stages.n_stages, stages.loss(items, predictions)
                 if is_watched:
-                    looks.look(NO_WEIGHTS, number, value, np.nan)
+                    history.evaluate(NO_WEIGHTS, number, value, np.nan)
                 sizes, seconds = sum(table.size for table in stages.tables), time.perf_counter() - started
                 row = Progress(
                     number, value, np.nan, np.nan, stages.n_features, sizes, float(number), seconds, False
@@ -498,7 +498,7 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
                 is_stopped = bool(callback(row))
                 if not np.isfinite(value):
                     return Status.DIVERGED
-                status = Status.CALLBACK if is_stopped else rules.reason_to_stop(trace, looks)
+                status = Status.CALLBACK if is_stopped else rules.reason_to_stop(trace, history)
                 if status is not None:
                     return status
                 predictions = next(learner)
@@ -506,7 +506,7 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
         try:
             with single_threaded_blas(), callback, limit:
                 status = add_stages(stages, items, trace, rules, held_out is not None)
-                stages.keep(rules.best(trace, looks))
+                stages.keep(rules.best(trace, history))
                 if again is not None and status in (Status.STAGES_MADE, Status.MAX_ITER):
                     assert whole is not None
                     rules = StageRules(stages.n_stages, deadline)
@@ -514,7 +514,7 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
                     ended = add_stages(again, whole, again_trace, rules, False)
                     # Only now, as an interrupt keeps what the first run has learnt.
                     stages, trace = again, again_trace
-                    stages.keep(rules.best(trace, looks))
+                    stages.keep(rules.best(trace, history))
                     status = status if ended is Status.STAGES_MADE else ended
                 if status.is_regular:
                     self._improve(stages, items if whole is None else whole, trace, started)

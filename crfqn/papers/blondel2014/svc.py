@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
+from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights, Vector
 from crfqn.data.items import check_item_weights, item_weights
 from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.matrices import canonical
@@ -38,6 +38,7 @@ from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.run import Run
 from crfqn.threads import Pool
 
 BLOCK_NUMBERS = 1 << 23  # kernel values of a block of items in prediction: 64 MB
@@ -382,11 +383,12 @@ class MulticlassSVC(Parameters, ClassifierMixin, Estimator):
             objective,
             KernelNorm(l2=1.0, product=product),
             solver,
-            NO_WEIGHTS,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            callback=ProgressDisplay() if self.verbose else None,
-            proves_zeros=False,
+            Run(
+                tol=self.tol,
+                max_iter=self.max_iter,
+                callback=ProgressDisplay() if self.verbose else None,
+                proves_zeros=False,
+            ),
         )
 
     def decision_function(self, X: Any) -> Vector:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.protocols import Matrix, Vector, check_numbers
+from crfqn.objectives.point import Matrix
+from crfqn.solvers.protocols import Vector, check_numbers
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.quasi_newton.secant_pairs import has_curvature
 from crfqn.solvers.screened_point import ScreenedPoint

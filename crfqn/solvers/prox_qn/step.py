@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from crfqn.kernels.coordinate_descent import Limits, Subproblem
 from crfqn.kernels.coordinate_descent import QuadraticModelArrays as Model
+from crfqn.penalties.blocks import Partition
 from crfqn.solvers.line_search import (  # fmt: skip
     BLURRED,
     Trial,
@@ -36,7 +37,7 @@ from crfqn.solvers.line_search import (  # fmt: skip
     falls_enough,
     is_hidden,
 )
-from crfqn.solvers.protocols import Partition, Point, Vector, check_numbers, check_shares
+from crfqn.solvers.protocols import Point, Vector, check_numbers, check_shares
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.prox_qn.metric import CompactBFGS, Metric, least_scale
 from crfqn.solvers.screened_point import ScreenedPoint

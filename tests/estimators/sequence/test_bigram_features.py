@@ -19,6 +19,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
+from crfqn.solvers.run import Run
 from crfqn.structures.chain import Chain
 from crfqn.structures.contexts import Contexts
 
@@ -74,7 +75,7 @@ def test_loss_and_gradient_against_enumeration():
 ], ids=["prox-qn", "fista", "l-bfgs"])  # fmt: skip
 def test_the_optimum_is_that_of_another_library(solver, l1, l2):
     problem, objective = small(seed=1)
-    found = minimize(objective, ElasticNet(l1, l2), solver, tol=1e-5)
+    found = minimize(objective, ElasticNet(l1, l2), solver, Run(tol=1e-5))
     least = problem.optimum(l1, l2)[0]
     assert least - 1e-8 <= found.value <= least * (1 + 1e-5)
     assert found.value * (1 - found.gap) <= least + 1e-8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -20,7 +22,8 @@ from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
 from crfqn.metrics import span_f1_score
 from crfqn.result import Status
-from crfqn.solvers.validation import SHARE, ValidationHistory, ValidationSet
+from crfqn.solvers.protocols import State
+from crfqn.solvers.validation import MAX_COST_OF_SCORES, ValidationHistory, ValidationSet
 
 WORDS, LABELS = 60, np.array(["O", "B-A", "I-A"])
 WEIGHTS = np.random.default_rng(0).normal(size=(WORDS, 3))
@@ -178,21 +181,26 @@ class TestItems:
         assert model.result_.held_out.metric == "f1_macro"
 
 
+def state_of(value: float) -> State:
+    """The state of a step with this objective."""
+    return State(SimpleNamespace(sparse_weights=NO_WEIGHTS), value, 1.0, 0)
+
+
 class TestWatch:
     """Looks are due by passes, and cost no more than a share of these."""
 
     def test_looks_cost_a_share_of_the_passes(self):
         watch = ValidationHistory(ValidationSet(lambda weights: 0.0, 0.5, 1000, "score"))
         for step in range(100):
-            watch.after_step(NO_WEIGHTS, step, float(step), 1.0, 1.0)
-        np.testing.assert_array_equal(np.diff(watch.iterations), round(0.5 / SHARE))
+            watch.after_step(state_of(1.0), step, float(step))
+        np.testing.assert_array_equal(np.diff(watch.iterations), round(0.5 / MAX_COST_OF_SCORES))
 
     def test_patience_counts_looks_without_a_better_score(self):
         scores = iter([0.1, 0.5, 0.5, 0.4, 0.6, 0.1, 0.2, 0.3])
         watch = ValidationHistory(ValidationSet(lambda weights: next(scores), 0.0, 3, "score"))
         is_over = []
         for step in range(8):
-            watch.after_step(NO_WEIGHTS, step, float(step), float(step), 1.0)
+            watch.after_step(state_of(float(step)), step, float(step))
             is_over.append(watch.is_over)
         assert is_over == [False] * 7 + [True]
         assert (watch.result().best, watch.result().iteration, watch.value) == (0.6, 4, 4.0)
