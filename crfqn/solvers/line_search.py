@@ -23,16 +23,13 @@ CLOSE = 1e-6  # a share of the objective: values that differ less may be compare
 T = TypeVar("T")
 
 
-class Trial(NamedTuple, Generic[T]):
-    """A trial along a line, and whether it is good enough."""
-
-    outcome: T
-    is_accepted: bool
+class HiddenDecrease(Exception):
+    """Raised by a trial whose predicted decrease is hidden by rounding, as is that of all shorter ones."""
 
 
 class Found(NamedTuple, Generic[T]):
-    """End of a search: what was accepted, or None, and the last length tried; has_failed : no trial was good enough;
-    without it and without an outcome, rounding hides all that could be won."""
+    """End of a search: the accepted outcome, or None, and the last length tried; has_failed : no trial was good enough;
+    without it and without an outcome, rounding hides all decreases."""
 
     outcome: T | None
     length: float
@@ -63,16 +60,16 @@ def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: f
     return -slope - 0.5 * curvature if curvature >= 0 and (is_tiny or is_contradicted) else decrease
 
 
-def backtracking(attempt: Callable[[float], Trial[T] | None], length: float, factor: float) -> Found[T]:
-    """Return the first of length, factor * length, factor^2 * length, ... whose attempt is accepted; one that returns
-    None says that rounding hides what it could win, and shorter ones will not win more."""
+def backtracking(attempt: Callable[[float], T | None], length: float, factor: float) -> Found[T]:
+    """Return the first of length, factor * length, factor^2 * length, ... whose attempt returns an outcome, not None;
+    an attempt that raises `HiddenDecrease` ends the search."""
     for _ in range(MOST_TRIALS):
-        trial = attempt(length)
-        if trial is None:
+        try:
+            outcome = attempt(length)
+        except HiddenDecrease:
             return Found(None, length, has_failed=False)
-        if trial.is_accepted:
-            return Found(trial.outcome, length, has_failed=False)
-        del trial  # as large as the data: the next one takes its memory
+        if outcome is not None:
+            return Found(outcome, length, has_failed=False)
         length *= factor
     return Found(None, length, has_failed=True)
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden
+from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking, is_hidden
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
 
@@ -89,15 +89,15 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
     else:
         return None
 
-    def attempt(length: float) -> Trial[ScreenedPoint | None] | None:
+    def attempt(length: float) -> ScreenedPoint | None:
         v = w + length * d
         # Zero where the penalty has a kink between w and v: a sign changes, or a row turns round.
         has_turned = local.blocks.spread(local.blocks.total(w * v) <= 0) & (local.threshold > 0)
         v[has_turned | ((w * v <= 0) & (here.penalty.l1_of(coords) > 0))] = 0.0
         trial = accepted(objective, here, coords, v, -length * slope)
         if trial is None and is_hidden(-length * slope, here.value):
-            return None
-        return Trial(trial, trial is not None)
+            raise HiddenDecrease
+        return trial
 
     return backtracking(attempt, 1.0, 0.5).outcome
 

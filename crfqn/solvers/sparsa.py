@@ -18,7 +18,7 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.objectives.point import Ray
-from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden, unit_length
+from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking, is_hidden, unit_length
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -90,21 +90,21 @@ def proximal_step(
     penalty, w, penalty_value = here.penalty, here.w, here.penalty.value(here.coords, here.w)
     value = here.point.value + penalty_value
 
-    def attempt(t: float) -> Trial[ProximalStep] | None:
+    def attempt(t: float) -> ProximalStep | None:
         size.t = t
         x = penalty.prox(here.coords, w - t * here.g, t)
         d = x - w
         bound = float(here.g @ d) + 0.5 * float(d @ d) / t
         change = penalty.value(here.coords, x) - penalty_value
         if is_hidden(-(bound + change), value, TOO_SMALL):
-            return None
+            raise HiddenDecrease
         ray = here.way_to(x, origin)
         trial = ray.at(1.0)
         predicted = Predicted(t, d, bound, change, ROUNDING * abs(value))
-        is_accepted = size.is_fixed or accepts(here, trial, predicted)
-        if not is_accepted:
-            size.is_settled = True
-        return Trial(ProximalStep(ray, trial, x), is_accepted)
+        if size.is_fixed or accepts(here, trial, predicted):
+            return ProximalStep(ray, trial, x)
+        size.is_settled = True
+        return None
 
     search = backtracking(attempt, size.t, size.backtrack)
     return search.outcome, search.has_failed

@@ -13,7 +13,7 @@ from collections import deque
 import numpy as np
 
 from crfqn.kernels.sparse import entries_at
-from crfqn.solvers.line_search import ROUNDING, Trial, backtracking
+from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 
 MOST_STEPS = 60
@@ -95,13 +95,15 @@ def search_unpenalised(
         return None
     ray = point.along(unpenalised, d)
 
-    def attempt(alpha: float) -> Trial[tuple[Point, Vector]] | None:
+    def attempt(alpha: float) -> tuple[Point, Vector] | None:
         trial = ray.at(alpha)
         if not trial.value <= point.value + ARMIJO * alpha * slope + unseen:
-            return None if -alpha * slope <= unseen else Trial((trial, g), False)
+            if -alpha * slope <= unseen:
+                raise HiddenDecrease
+            return None
         after = trial.gradient(unpenalised)
-        is_flatter = bool(np.abs(after).max() < np.abs(g).max())
-        return Trial((trial, after), bool(is_flatter or -alpha * slope > 10 * unseen))
+        is_flatter = np.abs(after).max() < np.abs(g).max()
+        return (trial, after) if is_flatter or -alpha * slope > 10 * unseen else None
 
     result = backtracking(attempt, 1.0, 0.5)
     return None if result.outcome is None else (result.outcome[0], result.length, result.outcome[1])

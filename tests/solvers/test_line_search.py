@@ -1,10 +1,10 @@
-"""The search for strong Wolfe conditions on rays whose values and slopes are known."""
+"""Searches along rays whose values and slopes are known: backtracking, and one for strong Wolfe conditions."""
 
 import numpy as np
 import pytest
 
 from crfqn.solvers import line_search
-from crfqn.solvers.line_search import strong_wolfe
+from crfqn.solvers.line_search import MOST_TRIALS, HiddenDecrease, backtracking, strong_wolfe
 
 C1, C2 = 1e-4, 0.9
 
@@ -39,6 +39,32 @@ RAYS = {
     "wavy": Ray(lambda t: np.cos(t) - 0.1 * t + 0.2 * t**2, lambda t: -np.sin(t) - 0.1 + 0.4 * t),
     "overflows": Ray(lambda t: np.exp(50.0 * t) - 60.0 * t, lambda t: 50.0 * np.exp(50.0 * t) - 60.0),
 }
+
+
+class TestBacktracking:
+    def test_the_first_length_that_is_accepted(self):
+        lengths = []
+        found = backtracking(
+            lambda length: lengths.append(length) or ("short" if length < 1.0 else None), 8.0, 0.5
+        )
+        assert (found.outcome, found.length, found.has_failed) == ("short", 0.5, False)
+        assert lengths == [8.0, 4.0, 2.0, 1.0, 0.5]
+
+    def test_an_outcome_that_is_0_is_accepted(self):
+        assert backtracking(lambda length: 0.0, 1.0, 0.5).outcome == 0.0
+
+    def test_a_hidden_decrease_is_no_failure(self):
+        def attempt(length):
+            if length < 0.2:
+                raise HiddenDecrease
+
+        found = backtracking(attempt, 1.0, 0.5)
+        assert (found.outcome, found.length, found.has_failed) == (None, 0.125, False)
+
+    def test_it_fails_after_all_trials(self):
+        lengths = []
+        found = backtracking(lengths.append, 1.0, 0.5)
+        assert (found.outcome, found.has_failed, len(lengths)) == (None, True, MOST_TRIALS)
 
 
 @pytest.mark.parametrize("c2", [0.9, 0.1])

@@ -2,17 +2,19 @@
 
 import numpy as np
 import pytest
-from margin_problems import F, K, make_problem, point_at
+from margin_problems import F, K, make_problem, objective_of, point_at
 
 from crfqn import ChainCRF
+from crfqn.arrays import NO_WEIGHTS, SparseWeights
 from crfqn.errors import InputError
-from crfqn.penalties import GroupLasso
+from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.minimize import minimize
+from crfqn.solvers.minimize import RunRecord
+from crfqn.solvers.protocols import State
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.stopping import Gains, predicted_gain_of_zeros
+from crfqn.solvers.stopping import EstimateStatus, Gains, predicted_gain_of_zeros
 
 
 def gains(values):
@@ -133,11 +135,65 @@ class TestRuns:
             assert (found[0].n_iter, found[0].estimated_gap) == (other.n_iter, other.estimated_gap)
 
 
+def test_the_estimate_is_doubted_until_it_is_near_again():
+    """Each status is near, doubtful, both or neither: what a run may end by, and what its message warns of."""
+    names = EstimateStatus.__members__
+    assert [name for name in names if EstimateStatus[name].is_near] == ["NEAR", "UNCONFIRMED"]
+    assert [name for name in names if EstimateStatus[name].is_doubtful] == [
+        "UNCONFIRMED", "DOUBTED", "DISCREDITED",
+    ]  # fmt: skip
+
+
+def test_every_status_ends_a_run_in_one_way():
+    """A success, a standstill, a limit, a person: none is two of these, and what is none is named here."""
+    kinds = {
+        status: [status.is_success, status.is_standstill, status.is_at_limit, status.is_by_user]
+        for status in Status
+    }
+    assert max(map(sum, kinds.values())) == 1
+    others = {"RULE_MET", "HELD_OUT", "LEARNED", "STAGES_MADE", "IMPORTED", "DIVERGED"}
+    assert {status.name for status, kind in kinds.items() if not any(kind)} == others
+    assert [status.name for status in Status if status.is_cut_off] == [
+        "MAX_ITER", "MAX_SECONDS", "CALLBACK", "INTERRUPTED",
+    ]  # fmt: skip
+
+
+class TestOrder:
+    """Rules are asked in order: a proof counts before an estimate, and both before the method's end and the limits."""
+
+    @pytest.mark.parametrize(
+        ("dual_value", "state", "expected"),
+        [
+            (9.99, {"is_final": True}, Status.CONVERGED),
+            (-np.inf, {"is_final": True}, Status.STALLED),
+            (-np.inf, {"is_final": True, "has_failed": True}, Status.LINE_SEARCH_FAILED),
+            (-np.inf, {"meets_rule": True, "is_final": True}, Status.RULE_MET),
+            (-np.inf, {}, Status.MAX_ITER),
+        ],
+    )
+    def test_of_a_step(self, dual_value, state, expected):
+        problem = make_problem("multiclass")
+        objective, penalty = objective_of(problem), ElasticNet(1.0)
+        record = RunRecord(objective, penalty, Run(max_iter=1), SparseWeights(*NO_WEIGHTS))
+        point = objective.at(*NO_WEIGHTS)
+        assert record.add(State(point, 10.0, 1.0, 0, dual_value, **state)) is expected
+
+    def test_a_callback_counts_before_the_methods_end_and_after_a_proof(self):
+        problem = make_problem("multiclass")
+        objective, run = objective_of(problem), Run(callback=lambda progress: True)
+        point = objective.at(*NO_WEIGHTS)
+        for dual_value, expected in ((-np.inf, Status.CALLBACK), (10.0, Status.CONVERGED)):
+            record = RunRecord(objective, ElasticNet(1.0), run, SparseWeights(*NO_WEIGHTS))
+            assert record.add(State(point, 10.0, 1.0, 0, dual_value, is_final=True)) is expected
+
+
 def test_unknown_rule():
+    with pytest.raises(InputError, match="stop: expected one of"):
+        Run(stop="never")
     with pytest.raises(InputError, match=r"stop: expected one of .*, got 'never'"):
         ChainCRF(stop="never").fit([[{"a": 1.0}]], [["x"]])
 
 
 def test_negative_tolerance():
     with pytest.raises(InputError, match="tol: expected a number >= 0"):
-        minimize(None, None, None, Run(start=(None, None), tol=-1.0, stop="estimate"))
+        Run(tol=-1.0, stop="estimate")

@@ -31,7 +31,7 @@ from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, PositionLoss
-from crfqn.solvers.line_search import ROUNDING
+from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State
 from crfqn.solvers.smooth_point import SmoothPoint, metric
 from crfqn.threads import Pool
@@ -64,7 +64,7 @@ class GLS(Solver):
         yield here.state()
         while True:
             step = -factor.solve(here.slopes.reshape(-1, n_features)).ravel()
-            if -0.5 * float(here.slopes @ step) <= ROUNDING * abs(here.value):
+            if is_hidden(-0.5 * float(here.slopes @ step), here.value):
                 yield here.state(is_final=True)
                 return
             direction = here.w + step - w

@@ -43,7 +43,7 @@ from crfqn.papers.zhong2014.feature_bcd_kernels import (
 )
 from crfqn.parameters import is_number
 from crfqn.solvers.coordinate.row_kernels import list_weights
-from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
+from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking, falls_enough
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -430,11 +430,11 @@ class FeatureBCD(Solver):
         d = penalty.prox(coords, w - g / curvature, 1.0 / curvature) - w
         slope = float(g @ d) + penalty.value(coords, w + d) - before
 
-        def attempt(step: float) -> Trial[float] | None:
+        def attempt(step: float) -> float | None:
             if not -step * slope > rule.noise:
-                return None
+                raise HiddenDecrease
             change = loss.try_move(block, d, step) + penalty.value(coords, w + step * d) - before
-            return Trial(step, falls_enough(-change, step * slope, self.armijo))
+            return step if falls_enough(-change, step * slope, self.armijo) else None
 
         is_promising, has_moved = is_kept and -slope > rule.noise, False
         if is_promising:

@@ -31,7 +31,6 @@ from crfqn.kernels.coordinate_descent import QuadraticModelArrays as Model
 from crfqn.penalties.blocks import Partition
 from crfqn.solvers.line_search import (  # fmt: skip
     BLURRED,
-    Trial,
     backtracking,
     decrease_by_slopes,
     falls_enough,
@@ -156,11 +155,10 @@ class Backtracking:
             return Globalised(None, has_failed=False)
         ray = active.ray(model.d)
 
-        def attempt(alpha: float) -> Trial[Point]:
+        def attempt(alpha: float) -> Point | None:
             trial = ray.at(alpha)
-            return Trial(
-                trial, falls_enough(active.decrease(alpha * model.d, trial), alpha * slope, self.armijo)
-            )
+            decrease = active.decrease(alpha * model.d, trial)
+            return trial if falls_enough(decrease, alpha * slope, self.armijo) else None
 
         search = backtracking(attempt, 1.0, self.beta)
         if search.outcome is None:

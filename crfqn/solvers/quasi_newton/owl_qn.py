@@ -19,7 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
+from crfqn.solvers.line_search import (
+    Found,
+    HiddenDecrease,
+    backtracking,
+    falls_enough,
+    is_hidden,
+    unit_length,
+)
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -96,12 +103,12 @@ class OWLQN(Solver):
         orthant, is_bound = np.where(w != 0, np.sign(w), -np.sign(slopes)), penalty.l1_of(coords) > 0
         value, penalty_value = here.value, penalty.value(coords, w)
 
-        def attempt(step: float) -> Trial[Point] | None:
+        def attempt(step: float) -> Point | None:
             w_new = w + step * direction
             w_new[is_bound & (np.sign(w_new) != orthant)] = 0.0  # it has left the orthant
             slope = float(slopes @ (w_new - w))
             if is_hidden(-slope, value):
-                return None
+                raise HiddenDecrease
             # From scratch, or from here if fewer weights have moved than are not zero.
             used = np.flatnonzero(w_new)
             if np.count_nonzero(w_new != w) < used.size:
@@ -109,7 +116,7 @@ class OWLQN(Solver):
             else:
                 trial = objective.at(coords[used], w_new[used])
             decrease = here.point.value - trial.value + penalty_value - penalty.value(coords, w_new)
-            return Trial(trial, falls_enough(decrease, slope, self.armijo))
+            return trial if falls_enough(decrease, slope, self.armijo) else None
 
         return backtracking(attempt, 1.0 if len(pairs) else unit_length(slopes), self.backtrack)
 
