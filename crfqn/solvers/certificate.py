@@ -47,7 +47,7 @@ class Bound(NamedTuple):
     scale: float
 
 
-NOTHING = Bound(-np.inf, np.nan)
+NO_BOUND = Bound(-np.inf, np.nan)
 DIGITS = 1e-12  # of the objective and of l1: a proof must not rest on the last digits
 MOST_SLACK = 0.01  # of the objective, for unpenalised coordinates: more leaves no bound worth having
 LARGEST_SHARE = 100.0  # of a score, in nats, that an unpenalised weight is assumed to have at the optimum
@@ -60,7 +60,7 @@ def best_bound(point: Point, penalty: Penalty, screening: Screening, sizes: Vect
     that are assumed, (n,), where None proves them."""
     slack = unpenalised_slack(point, penalty, sizes)
     if slack > 0.0 and not slack <= MOST_SLACK * abs(value_at(point, penalty)):
-        return NOTHING
+        return NO_BOUND
     coords, gradient = screening.coords, screening.gradient
     if penalty.unpenalised.size:
         gradient = gradient.copy()
@@ -68,7 +68,7 @@ def best_bound(point: Point, penalty: Penalty, screening: Screening, sizes: Vect
         gradient[place[is_there]] = 0.0  # they are in the slack
     scales = penalty.dual_scales(coords, gradient)
     bounds = (Bound(point.dual_value(s) - penalty.conjugate(coords, s * gradient), s) for s in scales)
-    bound = max(bounds, default=NOTHING)
+    bound = max(bounds, default=NO_BOUND)
     return bound._replace(dual_value=bound.dual_value - slack)
 
 

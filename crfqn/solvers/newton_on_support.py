@@ -30,19 +30,17 @@ from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, scre
 MOST_OPERATIONS = 5e7  # of a step, multiplications for H and its factors: some milliseconds
 EDGE_PAIR = 30  # of them, for a pair of edge weights at a position
 MOST_STEPS = 30
-RIDGES = tuple(10.0**power for power in range(-8, 1))  # of the diagonal: H comes in single precision
-LEAST_GAIN = 0.9  # factor by which the violation has to fall where values differ by rounding only
-NOISE = 10.0  # roundings that the sum over the items may be off
-FLOOR = 1e-3  # of the curvature, in units of max x^2
+RIDGES_OF_HESSIAN = tuple(10.0**power for power in range(-8, 1))  # of the diagonal, in single precision
+MAX_VIOLATION_RATIO = 0.9  # factor by which the violation has to fall where values differ by rounding only
+ROUNDINGS_OF_SUM = 10.0  # roundings that the sum over the items may be off
+CURVATURE_FLOOR = 1e-3  # of the curvature, in units of max x^2
 
 # Of the check at the end of a run.
-SHORT = (
-    1e-3  # e of the differences of gradients, in units of the square root of the objective and the norm of D
-)
-MOST_LOOKS = 20
-SMALLER = 0.1
-LOST = 1e-10  # a direction that loses all but this share is in the space already
-SHIFTS = 10.0 ** np.arange(-14, 1)  # in units of the largest curvature in the space
+DIFFERENCE_LENGTH = 1e-3  # e of the differences of gradients, in units of sqrt(objective) and the norm of D
+MAX_MODELS = 20
+TOL_OF_NEWTON_STEPS = 0.1
+DEPENDENT = 1e-10  # a direction that loses all but this share is in the space already
+LEVENBERG_SHIFTS = 10.0 ** np.arange(-14, 1)  # in units of the largest curvature in the space
 
 
 def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> ScreenedPoint | None:
@@ -81,7 +79,7 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
     loss_hessian = model if isinstance(model, np.ndarray) else model.toarray()
     hessian = loss_hessian.astype(np.float64) + np.stack(columns)
     slopes = here.g[inside] + local.gradient(w)
-    for ridge in RIDGES:
+    for ridge in RIDGES_OF_HESSIAN:
         d = -solve_with_ridge(hessian, slopes, ridge)
         slope = float(slopes @ d)
         if slope < 0:
@@ -126,7 +124,7 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     if outside.size == 0 or violation[outside].max() <= violation[~is_zero].max(initial=0.0):
         return None
     coords, point = here.coords[outside], here.point
-    curvature = point.curvature(coords).diagonal + FLOOR * point.objective.feature_scale(coords)
+    curvature = point.curvature(coords).diagonal + CURVATURE_FLOOR * point.objective.feature_scale(coords)
     length = 1.0 / float(curvature.sum())
     v = here.penalty.prox(coords, -length * here.g[outside], length)
     gain = 0.5 * float(v @ v) / length
@@ -142,20 +140,22 @@ def accepted(
     w[np.searchsorted(here.coords, coords)] = v
     used = np.flatnonzero(w)
     trial = screen_point(here.penalty, objective.at(here.coords[used], w[used]))
-    unseen = NOISE * ROUNDING * abs(here.value)
+    unseen = ROUNDINGS_OF_SUM * ROUNDING * abs(here.value)
     if not trial.value <= here.value + unseen:
         return None
     is_lower = here.value - trial.value > max(1e-4 * predicted_decrease, unseen)
-    return trial if is_lower or trial.violation <= LEAST_GAIN * here.violation else None
+    return trial if is_lower or trial.violation <= MAX_VIOLATION_RATIO * here.violation else None
 
 
 def newton_check(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[ScreenedPoint, float]:
-    """Return the lowest point found from a screened one, and what has been won, as a share of the objective there;
-    looks go on while they win more than the share `tol`, or `SMALLER` times that where they are Newton steps in all
-    weights. Each direction of `most_steps` takes a pass over the data."""
+    """Return the lowest point found from a screened one, and the decrease, as a share of the objective there.
+
+    Steps go on while they win more than the share `tol`, or `TOL_OF_NEWTON_STEPS` times that if they are Newton steps
+    in all weights. Each direction of `most_steps` takes a pass over the data.
+    """
     first = seen.value
-    for _ in range(MOST_LOOKS):
-        least = tol * abs(seen.value) * (SMALLER if seen.coords.size <= most_steps else 1.0)
+    for _ in range(MAX_MODELS):
+        least = tol * abs(seen.value) * (TOL_OF_NEWTON_STEPS if seen.coords.size <= most_steps else 1.0)
         trial = lower_point(seen, most_steps, least)
         if trial is None:
             break
@@ -177,7 +177,7 @@ def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedP
     roots, turn = np.linalg.eigh(model)
     c, best = turn.T @ (basis @ slopes), None
     lowest = seen.value
-    for ridge in SHIFTS * max(float(roots[-1]), 0.0):
+    for ridge in LEVENBERG_SHIFTS * max(float(roots[-1]), 0.0):
         lifted = np.maximum(roots, 0.0) + ridge
         if not lifted.all():
             continue  # no curvature: no minimum
@@ -197,7 +197,7 @@ def krylov(here: ScreenedPoint, slopes: Vector, most_steps: int) -> tuple[Vector
     """Return a basis V (k, n) of Krylov's space, orthonormal by the diagonal D of the curvature, and V H V' (k, k)."""
     diagonal = curvature_at_entry(here.point, here.coords) + here.penalty.l2
     diagonal[diagonal == 0] = 1.0
-    short = SHORT * np.sqrt(abs(here.value))
+    short = DIFFERENCE_LENGTH * np.sqrt(abs(here.value))
     basis, images = np.empty((0, slopes.size)), np.empty((0, slopes.size))
     following = slopes / diagonal
     for _ in range(min(most_steps, slopes.size)):
@@ -205,7 +205,7 @@ def krylov(here: ScreenedPoint, slopes: Vector, most_steps: int) -> tuple[Vector
         for _ in range(2):  # once leaves rounding
             following = following - basis.T @ (basis @ (diagonal * following))
         left = np.sqrt(float(following @ (diagonal * following)))
-        if not left > LOST * size:
+        if not left > DEPENDENT * size:
             break
         v = following / left
         g = here.way_to(here.w + short * v).at(1.0).gradient(here.coords)

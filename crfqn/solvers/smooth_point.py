@@ -19,9 +19,9 @@ from crfqn.result import REMEDY
 from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
-FLOOR = 1e-3  # of the curvature, in units of max x^2
+CURVATURE_FLOOR = 1e-3  # of the curvature, in units of max x^2
 FIRST_SHIFT = 4.0  # times F roundings, of a diagonal of ones: what a sum of products may be off
-GROWTH = 100.0  # of the shift, where that was not enough
+SHIFT_GROWTH = 100.0  # of the shift, where that was not enough
 
 
 class SmoothPoint:
@@ -51,7 +51,7 @@ class SmoothPoint:
     def curvature(self) -> Vector:
         """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
         diagonal = self.point.curvature(self.coords).diagonal + self.l2
-        diagonal += FLOOR * self.point.objective.feature_scale(self.coords)
+        diagonal += CURVATURE_FLOOR * self.point.objective.feature_scale(self.coords)
         diagonal[~(diagonal > 0)] = 1.0
         return diagonal
 
@@ -130,7 +130,7 @@ class Factor:
             except LinAlgError:
                 if not shift < diagonal.size:  # which is enough for any matrix of numbers
                     raise InputError("sums of products of features have overflowed: " + REMEDY) from None
-                shift *= GROWTH
+                shift *= SHIFT_GROWTH
 
     def solve(self, table: Vector) -> Vector:
         """Return the table, (K, F), with the inverse applied to each row."""

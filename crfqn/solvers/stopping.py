@@ -11,19 +11,15 @@ If every doubling of the steps goes on to win r times what the one before has wo
 Aitken's extrapolation on the scale of doublings: it suits methods that converge linearly, whose r falls, and those
 that slow down. r is kept between 1/2 and .9, so that one lucky or unlucky doubling decides nothing.
 
-Where there are many steps the same over the last two quarters of them forgets sooner how slow the beginning was, but
-takes a pause for the end: three times that counts, and a third of the first estimate at least. On recorded runs over
-text (18, of 31 to 809 steps) this takes 1.42, 1.34, 1.33, 1.41 and 1.57 times the passes that .1, .03, 1e-2, 1e-3 and
-1e-4 need, where the first alone takes 1.46, 1.34, 1.45, 1.70 and 1.86; true distances are at most .6, .9, 1.2, 1.0 and
-.5 of these.
+From many steps the same formula over the last two quarters of them forgets sooner how slow the beginning was, but
+mistakes a pause for the end: the estimate is three times its result, and at least a third of the first one.
 
-Where the steps of a short run win more than those before them, nothing tells where it will end: so it is after a start
-at a model that is far from the optimum.
-
-Zeros that a working set has left out are not in what was won: each adds violation^2 / (2 curvature), what it would win
+If the steps of a short run win more than those before them, there is no estimate: so it is after a start at a model
+that is far from the optimum. Each zero outside the working set adds violation^2 / (2 curvature), what it would win
 alone.
 
-This is an estimate and no bound; `certificate.py` has the bound. `scripts/stopping.py` measures how far off it is.
+This is an estimate and no bound; `certificate.py` has the bound. `scripts/stopping.py` measures its error
+(docs/numerics.md).
 """
 
 from __future__ import annotations
@@ -47,16 +43,18 @@ FEWEST_STEPS = 5  # that say something
 FASTEST, SLOWEST = 0.5, 0.9  # what a doubling of the steps may win, as a share of the one before
 FEW_STEPS, FASTEST_OF_FEW = 10, 0.7
 MANY_STEPS, SLOWEST_OF_MANY = 30, 0.95
-CAUTION = 3.0  # times the extrapolation over quarters
-PATIENCE = 1.1  # times as many steps until the next Newton check, if coordinates outside the working set forbid to stop
-RARELY = 2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
-GROSS = 10.0  # times the tolerance: a contradiction of the estimate counts if kinks or rounding limit the Newton check
-SHARE = 0.03  # of the passes so far that a Newton check may take
+FACTOR_OF_QUARTERS = 3.0  # times the extrapolation over quarters
+CHECK_INTERVAL = 1.1  # times as many steps until the next Newton check, after one that did not end the run
+SOLVE_INTERVAL = (
+    2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
+)
+GROSS_ERROR = (
+    10.0  # times the tolerance: such a contradiction counts if kinks or rounding limit the Newton check
+)
+MAX_COST_OF_CHECK = 0.03  # of the passes so far
+CHEAP_OPERATIONS = 5e6  # some milliseconds, which a Newton check may take in any run,
+MOST_CHEAP_DIRECTIONS = 50  # for at most so many directions
 NOTHING_LEFT = 1e-5  # of the objective without weights, for `OPTIMAL` and looser tolerances
-CHEAP, MOST_CHEAP = (
-    5e6,
-    50,
-)  # operations, some milliseconds, and directions that a Newton check may take in any run
 
 
 class StoppingRule(Protocol):
@@ -118,7 +116,7 @@ class Gains:
         if n < MANY_STEPS:
             return by_doublings
         by_quarters = self._extrapolated(n - 2 * (n // 4), n - n // 4, FASTEST, SLOWEST_OF_MANY)
-        return max(by_doublings / CAUTION, CAUTION * by_quarters)
+        return max(by_doublings / FACTOR_OF_QUARTERS, FACTOR_OF_QUARTERS * by_quarters)
 
     def _extrapolated(self, first: int, second: int, fastest: float, slowest: float) -> float:
         """Return d r / (1 - r), from what was won between two numbers of steps and since, r kept within limits."""
@@ -197,7 +195,7 @@ class Estimate:
             self.status = EstimateStatus.DOUBTED if self.status.is_doubtful else EstimateStatus.OPEN
         can_tell = self.objective.has_curvature and best.value != 0 and np.isfinite(expected_gain)
         estimate = expected_gain / abs(best.value) if can_tell else np.nan
-        says_nothing = gains.are_rounding() and proof.likely_gap > GROSS * self.tol
+        says_nothing = gains.are_rounding() and proof.likely_gap > GROSS_ERROR * self.tol
         is_discredited = self.status is EstimateStatus.DISCREDITED
         if self.objective.is_convex and not (is_discredited or says_nothing):
             self.value = estimate
@@ -209,18 +207,18 @@ class Estimate:
         is_solved = self.solves and is_small(self.objective, self.penalty, point)
         seen = solved or screen_point(self.penalty, point)
         if not self.may_end:
-            self.next_check = RARELY * len(gains.values) + 1
+            self.next_check = SOLVE_INTERVAL * len(gains.values) + 1
             return state if solved is None else seen.state(is_final=state.is_final)
-        n_cheap = min(CHEAP / self.objective.operations.of_pass, MOST_CHEAP)
-        seen, won = newton_check(seen, self.tol, int(max(SHARE * n_passes, n_cheap, 1)))
+        n_cheap = min(CHEAP_OPERATIONS / self.objective.operations.of_pass, MOST_CHEAP_DIRECTIONS)
+        seen, won = newton_check(seen, self.tol, int(max(MAX_COST_OF_CHECK * n_passes, n_cheap, 1)))
         further = predicted_gain_of_zeros(seen) / abs(best.value) + won
         self.value += further
         gap = relative_gap(seen.value, max(proof.likely_bound, seen.dual_value))
-        is_contradicted = (is_solved or gains.are_rounding()) and gap > GROSS * self.tol
-        self.next_check = PATIENCE * len(gains.values) + 1
-        if won > GROSS * self.tol and self.penalty.min_threshold > 0:
+        is_contradicted = (is_solved or gains.are_rounding()) and gap > GROSS_ERROR * self.tol
+        self.next_check = CHECK_INTERVAL * len(gains.values) + 1
+        if won > GROSS_ERROR * self.tol and self.penalty.min_threshold > 0:
             self.status, self.value = EstimateStatus.DISCREDITED, np.nan
-        elif is_contradicted or won > GROSS * self.tol:
+        elif is_contradicted or won > GROSS_ERROR * self.tol:
             self.status = EstimateStatus.DOUBTED
         elif estimate + further <= self.tol:
             self.status = EstimateStatus.NEAR
@@ -249,14 +247,14 @@ class Estimate:
     def is_confirmed(self) -> bool:
         """Whether more has been won from zero than the certificate leaves open. If not, the steps may have gone
         nowhere, from zero or from a start that is as far from the optimum; without a bound nothing tells. If the bound
-        is assumed, or the penalty has kinks that no Newton check sees past, the bound has to be within `GROSS`
+        is assumed, or the penalty has kinks that no Newton check sees past, the bound has to be within `GROSS_ERROR`
         tolerances."""
         value, gap = self.best.value, self.proof.likely_gap
         left = gap * abs(value)
         if np.isnan(left):
             return False
         if self.penalty.has_hidden_kinks or not self.proof.is_known:
-            return bool(gap <= GROSS * self.tol)
+            return bool(gap <= GROSS_ERROR * self.tol)
         if left == 0 or (self.is_cold and left <= self.trace.rows[0].value - value):
             return True
         return left <= self.without_weights() - value  # samples may have won most of it

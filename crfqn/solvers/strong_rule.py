@@ -28,14 +28,14 @@ from crfqn.solvers.protocols import (
 )
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
-PATIENCE = 0.5  # of the gap that was expected at the last scan: below it all coordinates are scanned again
-WEAKEST = 0.5  # of l1: with a threshold below it the candidates cost more than all coordinates
+SCAN_AGAIN = 0.5  # of the gap that was expected at the last scan: below it all coordinates are scanned again
+MIN_THRESHOLD = 0.5  # of l1: with a threshold below it the candidates cost more than all coordinates
 
 
 def strong_threshold(l1: float, before: float) -> float:
     """Return what |g_j| at the optimum of the l1 `before` exceeds for a candidate j; 0 if the step is too long."""
     threshold = 2.0 * l1 - before
-    return threshold if threshold > WEAKEST * l1 else 0.0
+    return threshold if threshold > MIN_THRESHOLD * l1 else 0.0
 
 
 @dataclass
@@ -116,7 +116,7 @@ class StrongRule(Solver):
                     gap = (state.value - bound) / abs(state.value)
                 if gap > expected:
                     continue
-                expected = PATIENCE * gap
+                expected = SCAN_AGAIN * gap
                 state = screen_point(penalty, state.point).state()
             value, dual_value = min(value, state.value), max(dual_value, state.dual_value)
             is_proved = value - dual_value <= goal * abs(value)

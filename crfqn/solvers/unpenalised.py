@@ -18,12 +18,12 @@ from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 
 MOST_STEPS = 60
 ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
-SOLVED = 1e-13  # of the loss: a hoped gain that needs no further step
+NEGLIGIBLE_GAIN = 1e-13  # of the loss: a hoped gain that needs no further step
 MOST_DENSE = 100  # coordinates with a matrix; beyond, secant pairs and the diagonal
-MEMORY = 30  # secant pairs
-LONGEST = 8.0  # of a step, in the coordinate's unit: a saturated intercept has hardly any curvature
+MAX_PAIRS = 30  # secant pairs
+MAX_LENGTH = 8.0  # of a step, in the coordinate's unit: a saturated intercept has hardly any curvature
 LARGEST_GRADIENT = 1e300  # where gradients overflow no strength is large enough
-RIDGE = 1e-6  # of the diagonal: a constant added to all intercepts changes nothing
+RIDGE_OF_HESSIAN = 1e-6  # of the diagonal: a constant added to all intercepts changes nothing
 
 
 def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
@@ -32,7 +32,7 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
     The Hessian is the token-wise model for up to 100 coordinates, which is exact where items have one position; for
     more it is the diagonal with secant pairs. Near the end values cannot tell two points apart, and gradients decide.
     """
-    pairs: deque[tuple[Vector, Vector]] = deque(maxlen=MEMORY)
+    pairs: deque[tuple[Vector, Vector]] = deque(maxlen=MAX_PAIRS)
     if unpenalised.size == 0:
         return point
     g = point.gradient(unpenalised)
@@ -40,7 +40,7 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
         # What the loss may still win: by convexity it is g'(w - w*), which is less than this unless an optimal w*_j is
         # over ten times as far from zero as w_j. No bound rests on it (see `certificate.unpenalised_slack`).
         w = entries_at(unpenalised, point.coords, point.weights)
-        if 10.0 * float(np.abs(g) @ (1.0 + np.abs(w))) <= SOLVED * abs(point.value):
+        if 10.0 * float(np.abs(g) @ (1.0 + np.abs(w))) <= NEGLIGIBLE_GAIN * abs(point.value):
             break
         d = -unpenalised_direction(point, unpenalised, g, pairs)
         step = search_unpenalised(point, unpenalised, g, d)
@@ -60,10 +60,10 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
 def unpenalised_direction(
     point: Point, unpenalised: Coords, g: Vector, pairs: deque[tuple[Vector, Vector]]
 ) -> Vector:
-    """Return H^-1 g, no entry longer than `LONGEST` by its own curvature; without a matrix by the recursion of L-BFGS
-    from the inverse of a diagonal (Nocedal and Wright, Algorithm 7.4)."""
+    """Return H^-1 g, no entry longer than `MAX_LENGTH` by its own curvature; without a matrix by the recursion of
+    L-BFGS from the inverse of a diagonal (Nocedal and Wright, Algorithm 7.4)."""
     unit = point.objective.feature_scale(unpenalised)
-    diagonal = np.maximum(point.curvature(unpenalised).diagonal, np.abs(g) * np.sqrt(unit) / LONGEST)
+    diagonal = np.maximum(point.curvature(unpenalised).diagonal, np.abs(g) * np.sqrt(unit) / MAX_LENGTH)
     diagonal[diagonal == 0] = 1.0
     is_small = unpenalised.size <= MOST_DENSE
     matrix = point.hessian_model(unpenalised, 1 << 62, MOST_DENSE) if is_small else None
@@ -79,8 +79,8 @@ def unpenalised_direction(
     dense = np.array(matrix if isinstance(matrix, np.ndarray) else matrix.toarray(), np.float64)
     scale = 1.0 / np.sqrt(diagonal)
     dense *= scale[:, None] * scale
-    dense[np.diag_indices_from(dense)] = 1.0 + RIDGE
-    return scale * np.linalg.lstsq(dense, scale * g, rcond=RIDGE)[0]
+    dense[np.diag_indices_from(dense)] = 1.0 + RIDGE_OF_HESSIAN
+    return scale * np.linalg.lstsq(dense, scale * g, rcond=RIDGE_OF_HESSIAN)[0]
 
 
 def search_unpenalised(

@@ -216,8 +216,7 @@ class Identity(Metric):
 
 @dataclass(frozen=True)
 class Diagonal(Metric):
-    """The Hessian's diagonal as if positions were independent, renewed after `refresh` steps of an epoch: 150 passes to
-    1e-3 on OCR (l1 = 100)."""
+    """The Hessian's diagonal as if positions were independent, renewed after `refresh` steps of an epoch."""
 
     refresh: int = 20
 
@@ -232,14 +231,13 @@ class Diagonal(Metric):
 
 @dataclass(frozen=True)
 class TokenWise(Metric):
-    """The Hessian without the covariance between positions: 14 passes to 1e-3 on OCR (l1 = 100), 150 with its diagonal.
+    """The Hessian without the covariance between positions.
 
-    n_positions : sampled ones: 1,500 of 47,144 take as many passes as all on OCR, and forming the matrix 1/30 of the
-        time
-    max_dense : the largest active set with a dense matrix (n^2 float32: 144 MB); beyond, a sparse one where few active
-        features meet, or else the diagonal
+    n_positions : number of sampled positions
+    max_dense : the largest active set with a dense matrix (n^2 float32: 144 MB); beyond, the matrix is sparse if few
+        active features meet, or else B0 is the diagonal
     refresh : steps between two metrics within an epoch: 20 to 40 were equally good, 8 cost time
-    growing_share : of the positions of a sparse matrix while coordinates wait to come in: LSHTC1 takes 2/3 of the time
+    growing_share : share of these positions for a sparse matrix while coordinates wait outside the active set
     """
 
     n_positions: int = 1500

@@ -3,14 +3,12 @@
 An epoch opens with a full gradient scan, works on an active set that only shrinks, and ends when that set is solved
 well enough; the next epoch begins with all coordinates again. A step solves the quadratic model by coordinate descent,
 makes sure that the objective decreases, and adds a secant pair to the metric. `ProxQN.paper()` is the method as
-printed. The default replaces some of its parts, which makes it an order of magnitude faster. "OCR" means handwritten
-words, l1 = 100, 215,358 weights.
+printed. The default replaces some of its parts, which makes it an order of magnitude faster (docs/prox-qn.md).
 
 The default starts from the optimum of a sample, under a penalty that decreases to the requested one. A pass over every
-16th item costs 1/16 of a pass, and the optimum of the sample differs from that of all items by the sampling error. The
-stronger penalties come first because their active sets are small, and each is nearly solved when the next one opens.
-Text is learned item by item instead. Long items are cut into segments for the start, so that one text in a single item
-starts as its sentences would; the optimum is that of whole items.
+16th item costs 1/16 of a pass, and the optimum of the sample differs from that of all items by the sampling error.
+Strong penalties come first because their active sets are small. Text is learned item by item instead. The start cuts
+long items into segments, so that one text in a single item starts as its sentences would.
 """
 
 from __future__ import annotations
@@ -65,12 +63,11 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Samples of the items under stronger penalties, or a few epochs item by item: 9 passes to 1e-2 on OCR, 46 without.
+    """Samples of the items under stronger penalties, or a few epochs item by item.
 
-    fewest_positions : the least size of a sample
-    fewest_by_weight : the least size of a sample as a share of the number of weights: a smaller one is overfitted, and
-        its optimum is far from that of all items. On 20 newsgroups (2.6 million weights) a start with every 4th text
-        took 1.4 s to 1e-3, one from zero 0.6 s
+    fewest_positions : the minimum size of a sample
+    fewest_by_weight : the minimum size of a sample as a share of the number of weights: a smaller one is overfitted,
+        and its optimum is far from that of all items
     """
 
     stages: tuple[Stage, ...] = (Stage(16, 10.0), Stage(16, 3.0), Stage(4, 1.0))
