@@ -39,6 +39,7 @@ from crfqn.errors import InputError
 from crfqn.papers.chierchia2015.constrained import ConstrainedFBPD
 from crfqn.papers.chierchia2015.regularised import FBPD
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
+from crfqn.result import Status
 from crfqn.solvers.protocols import Requirements, State, requirements
 
 LOSSES = {"hinge": "hinge", "square": "squared-hinge", "logit": "logistic"}
@@ -117,11 +118,12 @@ class ByChange:
             weights, seconds = np.zeros_like(before), process_time() - begin
             weights[state.point.coords] = state.point.weights
             is_still = 0.0 < norm(weights - before) <= self.change * norm(weights)
-            if is_still or state.meets_rule or seconds >= due:
+            end = Status.RULE_MET if is_still else state.end
+            if end is not None or seconds >= due:
                 self.path.append((seconds, weights))
                 due = 1.05 * seconds
             before = weights
-            yield replace(state, meets_rule=is_still or state.meets_rule)
+            yield replace(state, end=end)
 
     def distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Seconds, and relative distances to the last weights."""

@@ -11,6 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from crfqn.result import Status
 from crfqn.solvers.protocols import Vector
 
 ROUNDING = 4 * np.finfo(float).eps  # a share of the objective: a change below it cannot be seen
@@ -28,12 +29,12 @@ class HiddenDecrease(Exception):
 
 
 class Found(NamedTuple, Generic[T]):
-    """End of a search: the accepted outcome, or None, and the last length tried; has_failed : no trial was good enough;
-    without it and without an outcome, rounding hides all decreases."""
+    """The result of a search: the accepted outcome, or None, and the last length tried; end : why there is none,
+    `LINE_SEARCH_FAILED` if no trial was good enough, `STALLED` if rounding hides all decreases."""
 
     outcome: T | None
     length: float
-    has_failed: bool
+    end: Status | None = None
 
 
 def is_hidden(decrease: float, value: float, share: float = 1.0) -> bool:
@@ -67,11 +68,11 @@ def backtracking(attempt: Callable[[float], T | None], length: float, factor: fl
         try:
             outcome = attempt(length)
         except HiddenDecrease:
-            return Found(None, length, has_failed=False)
+            return Found(None, length, Status.STALLED)
         if outcome is not None:
-            return Found(outcome, length, has_failed=False)
+            return Found(outcome, length)
         length *= factor
-    return Found(None, length, has_failed=True)
+    return Found(None, length, Status.LINE_SEARCH_FAILED)
 
 
 class Tried(NamedTuple):

@@ -128,7 +128,7 @@ class RunRecord:
         self.trace, self.n_iter = Trace(), 0
         self.best, self.newest, self.violation = Best(start, run.tol), start, np.nan
         self.proof = Proof(objective, penalty, self.best)
-        self.estimate = Estimate(objective, penalty, run, self.best, self.proof, self.trace)
+        self.estimate = Estimate(run, self.proof, self.trace)
         self.history, self.limits = ValidationHistory(run.held_out), Limits(run)
         self.executor = objective.executor if isinstance(objective, Sum) else Executor()
         self.passes_before, self.bytes_before = objective.n_passes, self.executor.n_bytes

@@ -166,7 +166,7 @@ def newton_check(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[Scre
 
 
 def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedPoint | None:
-    """Return the lowest point of a look, screened; None where the model promises less than `least` nats."""
+    """Return the lowest point that the model leads to, screened; None if it predicts a decrease below `least` nats."""
     here = seen.restricted_to((seen.w != 0) | seen.penalty.is_smooth(seen.coords))
     if here.coords.size == 0:
         return None

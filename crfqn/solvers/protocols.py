@@ -18,6 +18,7 @@ from crfqn.objectives.objective import BaseObjective as Objective
 from crfqn.objectives.objective import MethodState
 from crfqn.objectives.point import BasePoint as Point
 from crfqn.penalties.penalty import Penalty
+from crfqn.result import Status
 
 __all__ = [
     "Coords", "Objective", "Penalty", "Point", "Requirements", "Screening", "Solver", "SparseWeights", "State",
@@ -30,9 +31,9 @@ class State:
     """State of a solver after a step.
 
     `dual_value` is the best lower bound on the optimum that this step has proved (-inf for none); `violation`
-    is over the active set, or over all coordinates where `is_screening`. `is_final`: no step can improve it,
-    because rounding hides the decrease, or (`has_failed`) because no trial along the search was good enough.
-    `meets_rule`: the method asks to stop by a rule of its own, whatever the certificate says.
+    is over the active set, or over all coordinates if `is_screening`.
+    `end`: why the method goes no further: `STALLED` if rounding hides any decrease, `LINE_SEARCH_FAILED` if no trial
+    was good enough, `RULE_MET` or `LEARNED` by a rule of its own, whatever the certificate says; else None.
     `is_step`: a state that has screened all coordinates counts as an iteration only where this is set.
     `sample_fraction` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
     `excess`: of a problem with a bound on the loss, how far the loss is above it, as a share of it; else None.
@@ -47,10 +48,8 @@ class State:
     n_active: int
     dual_value: float = -np.inf
     is_screening: bool = False
-    is_final: bool = False
-    has_failed: bool = False
+    end: Status | None = None
     is_step: bool = False
-    meets_rule: bool = False
     sample_fraction: float = 1.0
     n_wrong: int | None = None
     excess: float | None = None
@@ -61,7 +60,12 @@ class State:
     def has_value(self) -> bool:
         """Whether it is a state of all items, and they were evaluated."""
         is_of_all = self.sample_fraction == 1.0 and self.certify is None
-        return is_of_all and (self.n_wrong is None or self.meets_rule)
+        return is_of_all and (self.n_wrong is None or self.end is not None)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no step of the method can improve it."""
+        return self.end is not None and self.end.is_standstill
 
 
 FORMS = {

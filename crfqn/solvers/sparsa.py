@@ -18,6 +18,7 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.objectives.point import Ray
+from crfqn.result import Status
 from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking, is_hidden, unit_length
 from crfqn.solvers.protocols import (
     Objective,
@@ -84,9 +85,8 @@ def proximal_step(
     size: StepSize,
     origin: Point,
     accepts: Callable[[ScreenedPoint, Point, Predicted], bool],
-) -> tuple[ProximalStep | None, bool]:
-    """Return the first trial that is accepted, or None, and whether there should have been one; `origin`: where the ray
-    to x+ begins."""
+) -> tuple[ProximalStep | None, Status | None]:
+    """Return the first trial that is accepted, or None, and why there is none; `origin`: where the ray to x+ begins."""
     penalty, w, penalty_value = here.penalty, here.w, here.penalty.value(here.coords, here.w)
     value = here.point.value + penalty_value
 
@@ -107,7 +107,7 @@ def proximal_step(
         return None
 
     search = backtracking(attempt, size.t, size.backtrack)
-    return search.outcome, search.has_failed
+    return search.outcome, search.end
 
 
 @dataclass(frozen=True)
@@ -171,9 +171,9 @@ class SpaRSA(Solver):
                 value = trial.value + penalty.value(here.coords, here.w) + predicted.change
                 return value <= max(values) - asked + predicted.rounding
 
-            step, has_failed = proximal_step(here, size, here.point, accepts)
+            step, end = proximal_step(here, size, here.point, accepts)
             if step is None:
-                yield here.state(is_final=True, has_failed=has_failed)
+                yield here.state(end=end)
                 return
             # s'r / s's of Barzilai and Borwein (1988).
             moved = np.flatnonzero(step.w != here.w)

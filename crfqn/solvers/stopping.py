@@ -32,10 +32,10 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.result import OPTIMAL, Progress, Status, Trace
-from crfqn.solvers.certificate import Best, Proof, relative_gap
+from crfqn.solvers.certificate import Proof, relative_gap
 from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.newton_on_support import is_small, newton_check, newton_on_support
-from crfqn.solvers.protocols import Objective, Penalty, State
+from crfqn.solvers.protocols import State
 from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
 
@@ -45,12 +45,8 @@ FEW_STEPS, FASTEST_OF_FEW = 10, 0.7
 MANY_STEPS, SLOWEST_OF_MANY = 30, 0.95
 FACTOR_OF_QUARTERS = 3.0  # times the extrapolation over quarters
 CHECK_INTERVAL = 1.1  # times as many steps until the next Newton check, after one that did not end the run
-SOLVE_INTERVAL = (
-    2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
-)
-GROSS_ERROR = (
-    10.0  # times the tolerance: such a contradiction counts if kinks or rounding limit the Newton check
-)
+SOLVE_INTERVAL = 2.0  # the same of small problems that are to be solved although only a proof may end the run
+GROSS_ERROR = 10.0  # times the tolerance: counts if kinks or rounding limit the Newton check
 MAX_COST_OF_CHECK = 0.03  # of the passes so far
 CHEAP_OPERATIONS = 5e6  # some milliseconds, which a Newton check may take in any run,
 MOST_CHEAP_DIRECTIONS = 50  # for at most so many directions
@@ -80,10 +76,8 @@ class Limits:
         """Return the limit that is reached, or None."""
         if self.is_called_off:
             return Status.CALLBACK
-        if state.has_value and state.meets_rule:
-            return Status.RULE_MET if state.n_wrong is None else Status.LEARNED
-        if state.has_value and state.is_final:
-            return Status.LINE_SEARCH_FAILED if state.has_failed else Status.STALLED
+        if state.has_value and state.end is not None:
+            return state.end
         if progress.iteration >= self.run.max_iter:
             return Status.MAX_ITER
         is_late = self.run.max_seconds is not None and progress.seconds >= self.run.max_seconds
@@ -157,22 +151,15 @@ class Estimate:
     solves : whether Newton's method is tried on small problems, until rounding is all that is left
     """
 
-    def __init__(
-        self, objective: Objective, penalty: Penalty, run: Run, best: Best, proof: Proof, trace: Trace
-    ) -> None:
-        self.objective, self.penalty, self.best, self.proof, self.trace = (
-            objective,
-            penalty,
-            best,
-            proof,
-            trace,
-        )
+    def __init__(self, run: Run, proof: Proof, trace: Trace) -> None:
+        self.objective, self.penalty, self.best = proof.objective, proof.penalty, proof.best
+        self.proof, self.trace = proof, trace
         self.tol, self.is_asked = run.tol, run.stop == "estimate"
-        self.solves = run.to_rounding and objective.is_convex
+        self.solves = run.to_rounding and self.objective.is_convex
         self.value, self.gains, self.next_check = np.nan, Gains(), 0.0
         self.status, self.value_of_zero = EstimateStatus.OPEN, np.nan
-        self.is_cold = best.weights.coords.size == 0
-        self.scale = np.nan if self.is_cold else penalty.min_threshold or np.nan
+        self.is_cold = self.best.weights.coords.size == 0
+        self.scale = np.nan if self.is_cold else self.penalty.min_threshold or np.nan
 
     @property
     def may_end(self) -> bool:
@@ -208,7 +195,7 @@ class Estimate:
         seen = solved or screen_point(self.penalty, point)
         if not self.may_end:
             self.next_check = SOLVE_INTERVAL * len(gains.values) + 1
-            return state if solved is None else seen.state(is_final=state.is_final)
+            return state if solved is None else seen.state(end=state.end)
         n_cheap = min(CHEAP_OPERATIONS / self.objective.operations.of_pass, MOST_CHEAP_DIRECTIONS)
         seen, won = newton_check(seen, self.tol, int(max(MAX_COST_OF_CHECK * n_passes, n_cheap, 1)))
         further = predicted_gain_of_zeros(seen) / abs(best.value) + won
@@ -222,7 +209,7 @@ class Estimate:
             self.status = EstimateStatus.DOUBTED
         elif estimate + further <= self.tol:
             self.status = EstimateStatus.NEAR
-        return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
+        return seen.state(end=state.end)
 
     def reason_to_stop(self, state: State, progress: Progress) -> Status | None:
         """Return why the estimate ends the run, or None; an estimate that nothing confirms is doubted."""

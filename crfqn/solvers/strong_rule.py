@@ -87,9 +87,9 @@ class StrongRule(Solver):
             last = yield from self.restricted_steps(objective, restricted, point, goal, scale)
             point = last.point
             checked, broken = self.check(penalty, point, candidates)
-            is_final = last.is_final and broken.size == 0
-            yield checked.state(is_final=is_final, has_failed=is_final and last.has_failed)
-            if is_final:
+            end = last.end if last.is_final and broken.size == 0 else None
+            yield checked.state(end=end)
+            if end is not None:
                 return
             candidates = union(candidates, broken)
             if broken.size == 0:  # the loop around asks for a smaller gap than was expected to be enough

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from crfqn.result import Status
 from crfqn.solvers import line_search
 from crfqn.solvers.line_search import MOST_TRIALS, HiddenDecrease, backtracking, strong_wolfe
 
@@ -47,7 +48,7 @@ class TestBacktracking:
         found = backtracking(
             lambda length: lengths.append(length) or ("short" if length < 1.0 else None), 8.0, 0.5
         )
-        assert (found.outcome, found.length, found.has_failed) == ("short", 0.5, False)
+        assert (found.outcome, found.length, found.end) == ("short", 0.5, None)
         assert lengths == [8.0, 4.0, 2.0, 1.0, 0.5]
 
     def test_an_outcome_that_is_0_is_accepted(self):
@@ -59,12 +60,12 @@ class TestBacktracking:
                 raise HiddenDecrease
 
         found = backtracking(attempt, 1.0, 0.5)
-        assert (found.outcome, found.length, found.has_failed) == (None, 0.125, False)
+        assert (found.outcome, found.length, found.end) == (None, 0.125, Status.STALLED)
 
     def test_it_fails_after_all_trials(self):
         lengths = []
         found = backtracking(lengths.append, 1.0, 0.5)
-        assert (found.outcome, found.has_failed, len(lengths)) == (None, True, MOST_TRIALS)
+        assert (found.outcome, found.end, len(lengths)) == (None, Status.LINE_SEARCH_FAILED, MOST_TRIALS)
 
 
 @pytest.mark.parametrize("c2", [0.9, 0.1])

@@ -160,7 +160,7 @@ class TestEnds:
         assert not result.status.is_success
 
     def test_stalled_when_a_state_is_final(self):
-        result = play(state(9.0, 1.0), state(8.0, 1.0, is_final=True), state(7.0))
+        result = play(state(9.0, 1.0), state(8.0, 1.0, end=Status.STALLED), state(7.0))
         assert (result.status, result.value) == (Status.STALLED, 8.0)
 
     def test_max_iter_counts_steps_and_no_screenings(self):

@@ -162,21 +162,21 @@ class TestOrder:
     """Rules are asked in order: a proof counts before an estimate, and both before the method's end and the limits."""
 
     @pytest.mark.parametrize(
-        ("dual_value", "state", "expected"),
+        ("dual_value", "end", "expected"),
         [
-            (9.99, {"is_final": True}, Status.CONVERGED),
-            (-np.inf, {"is_final": True}, Status.STALLED),
-            (-np.inf, {"is_final": True, "has_failed": True}, Status.LINE_SEARCH_FAILED),
-            (-np.inf, {"meets_rule": True, "is_final": True}, Status.RULE_MET),
-            (-np.inf, {}, Status.MAX_ITER),
+            (9.99, Status.STALLED, Status.CONVERGED),
+            (-np.inf, Status.STALLED, Status.STALLED),
+            (-np.inf, Status.LINE_SEARCH_FAILED, Status.LINE_SEARCH_FAILED),
+            (-np.inf, Status.RULE_MET, Status.RULE_MET),
+            (-np.inf, None, Status.MAX_ITER),
         ],
     )
-    def test_of_a_step(self, dual_value, state, expected):
+    def test_of_a_step(self, dual_value, end, expected):
         problem = make_problem("multiclass")
         objective, penalty = objective_of(problem), ElasticNet(1.0)
         record = RunRecord(objective, penalty, Run(max_iter=1), SparseWeights(*NO_WEIGHTS))
         point = objective.at(*NO_WEIGHTS)
-        assert record.add(State(point, 10.0, 1.0, 0, dual_value, **state)) is expected
+        assert record.add(State(point, 10.0, 1.0, 0, dual_value, end=end)) is expected
 
     def test_a_callback_counts_before_the_methods_end_and_after_a_proof(self):
         problem = make_problem("multiclass")
@@ -184,7 +184,7 @@ class TestOrder:
         point = objective.at(*NO_WEIGHTS)
         for dual_value, expected in ((-np.inf, Status.CALLBACK), (10.0, Status.CONVERGED)):
             record = RunRecord(objective, ElasticNet(1.0), run, SparseWeights(*NO_WEIGHTS))
-            assert record.add(State(point, 10.0, 1.0, 0, dual_value, is_final=True)) is expected
+            assert record.add(State(point, 10.0, 1.0, 0, dual_value, end=Status.STALLED)) is expected
 
 
 def test_unknown_rule():

@@ -31,6 +31,7 @@ from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, PositionLoss
+from crfqn.result import Status
 from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State
 from crfqn.solvers.smooth_point import SmoothPoint, metric
@@ -65,7 +66,7 @@ class GLS(Solver):
         while True:
             step = -factor.solve(here.slopes.reshape(-1, n_features)).ravel()
             if is_hidden(-0.5 * float(here.slopes @ step), here.value):
-                yield here.state(is_final=True)
+                yield here.state(end=Status.STALLED)
                 return
             direction = here.w + step - w
             if float(here.slopes @ direction) > 0:

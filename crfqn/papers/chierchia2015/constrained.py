@@ -83,7 +83,7 @@ class ConstrainedFBPD(Solver):
                 view.dual_value,
                 is_screening=True,
                 is_step=True,
-                meets_rule=run.meets_rule,
+                end=run.end,
                 excess=h.excess(Tx),
             )
             run.advance(partial(self.step, h, penalty), self.n_steps, self.change)

@@ -19,6 +19,7 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.papers.chierchia2015.splitting_state import HingeSplitting
+from crfqn.result import Status
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -67,7 +68,7 @@ class Run:
     z, moved : where the next step begins, and what the last one led to
     anchor, n_steps, k : z0; steps of the run, and since the anchor
     omega : sigma ||T||; it follows the iterates where it was not given
-    meets_rule : whether the last step changed the weights as little as the paper's rule asks
+    end : `RULE_MET` if the last step changed the weights as little as the paper's rule asks, else None
     """
 
     def __init__(self, z: Iterate, norm: float, omega: float | None, weights: Vector, restarts: bool) -> None:
@@ -75,7 +76,8 @@ class Run:
         its bound c at a margin of 1."""
         self.z = self.moved = self.anchor = z
         self.norm, self.omega = norm, omega or norm * float(np.sqrt(np.mean(weights**2)))
-        self.restarts, self.adapts, self.meets_rule = restarts, omega is None, False
+        self.restarts, self.adapts = restarts, omega is None
+        self.end: Status | None = None
         self.n_steps = self.k = 0
         self.first = self.before = np.inf  # residuals
 
@@ -91,10 +93,10 @@ class Run:
             before, self.moved = self.moved.x, step(self.z, self.size)
             self.z = self._following() if self.restarts else self.moved
             x = self.moved.x
-            if change is not None:
-                self.meets_rule = 0.0 < distance(x, before) <= change * float(np.linalg.norm(x.weights))
-                if self.meets_rule:
-                    break
+            self.end = None
+            if change is not None and 0.0 < distance(x, before) <= change * float(np.linalg.norm(x.weights)):
+                self.end = Status.RULE_MET
+                break
 
     def _following(self) -> Iterate:
         """Return where the next step begins, after one from z to F(z)."""
@@ -200,7 +202,7 @@ class FBPD(Solver):
         while True:
             (x, (Tx,), (y,)) = run.moved
             point = h.certified(x, Tx, y, balanced=penalty.unpenalised.size > 0)
-            yield screen_point(penalty, point).state(is_step=True, meets_rule=run.meets_rule)
+            yield screen_point(penalty, point).state(is_step=True, end=run.end)
             run.advance(partial(self.step, h, penalty), self.n_steps, self.change)
 
     def step(self, h: HingeSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:

@@ -10,7 +10,7 @@ smaller one sends weights far away. Shapes: I items, B blocks, F features, K sta
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ from crfqn.papers.zhong2014.feature_bcd_kernels import (
     try_block,
 )
 from crfqn.parameters import is_number
+from crfqn.result import Status
 from crfqn.solvers.coordinate.row_kernels import list_weights
 from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking, falls_enough
 from crfqn.solvers.protocols import (
@@ -368,7 +369,7 @@ class FeatureBCD(Solver):
             del start, point, view  # their scores and residuals are as large as the data
             n_moved, n_failed = yield from self.epoch(penalty, loss, blocks, initial.violation, random)
             if n_moved == 0:
-                yield State(**{**vars(initial), "is_final": True, "has_failed": n_failed > 0})
+                yield replace(initial, end=Status.LINE_SEARCH_FAILED if n_failed > 0 else Status.STALLED)
                 return
             start = point = loss.point()
 

@@ -73,9 +73,9 @@ class ProxGD(Solver):
         yield here.state()
         size = self.first_size(objective, here)
         while True:
-            step, has_failed = proximal_step(here, size, here.point, is_below)
+            step, end = proximal_step(here, size, here.point, is_below)
             if step is None:
-                yield here.state(is_final=True, has_failed=has_failed)
+                yield here.state(end=end)
                 return
             here = screen_point(penalty, step.point)
             size.lengthen()
@@ -118,12 +118,12 @@ class FISTA(ProxGD):
         size, x, value, momentum = self.first_size(objective, here), start, here.value, 1.0
         del start
         for n in count(1):
-            step, has_failed = proximal_step(here, size, x, is_below)
+            step, end = proximal_step(here, size, x, is_below)
             if step is None and here.point is not x:
                 here, momentum = screen_point(penalty, x), 1.0
                 continue
             if step is None:
-                yield here.state(is_final=True, has_failed=has_failed)
+                yield here.state(end=end)
                 return
             new_value = step.point.value + penalty.value(here.coords, step.w)
             # The state at x+, as far as the coordinates that could move; the bound is that of y.

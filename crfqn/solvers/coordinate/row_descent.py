@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
+from crfqn.result import Status
 from crfqn.solvers.coordinate.row_state import AndersonHistory, LineSearch, RowBlocks
 from crfqn.solvers.protocols import (
     Objective,
@@ -158,10 +159,12 @@ class RowDescent(Solver):
                 if is_rule_met or total <= self.cooling * epoch_total:
                     break
             # A cycle that met no violation changed nothing.
-            is_still = epoch_total == 0.0 and has_search
+            end = Status.STALLED if epoch_total == 0.0 and has_search else None
+            if is_rule_met:
+                end = Status.RULE_MET
             rows, state = self.scan(blocks, penalty)
-            yield replace(state, meets_rule=is_rule_met, is_final=is_still)
-            if is_rule_met or is_still:
+            yield replace(state, end=end)
+            if end is not None:
                 return
 
     def scan(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
+from crfqn.result import Status
 from crfqn.solvers.dual.decomposition_state import DualItems, ItemSweep
 from crfqn.solvers.protocols import (
     Objective,
@@ -144,7 +145,7 @@ class DualDecomposition(Solver):
             # leaves out is less violated than others, unless an intercept has moved.
             is_seen = n_visited == order.size or not blocks.is_free
             is_still = seen.n_updates == 0 and n_passes == 1 and is_seen
-            yield replace(state, is_step=True, is_final=is_still)
+            yield replace(state, is_step=True, end=Status.STALLED if is_still else None)
             slacks, violation = everything.slacks, everything.violation
             active = blocks.admit(
                 self.left_over(order, slacks, violation), self.left_over(slacks, slacks, violation)

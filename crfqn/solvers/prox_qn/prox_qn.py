@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crfqn.result import Status
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -184,11 +185,11 @@ class ProxQN(Solver):
             yield active.state()  # line 14: the loop around may return w
             del point  # its scores and residuals are as large as the data: only the newest stays
             is_growing = active.is_growing
-            n_steps, has_failed, last_violation = yield from self.epoch(
+            n_steps, end, last_violation = yield from self.epoch(
                 objective, active, search, passes_before, last_violation
             )
             if n_steps == 0:  # nothing moves, although every promising coordinate may
-                yield active.state(is_final=True, has_failed=has_failed)
+                yield active.state(end=end)
                 return
             point = active.point
 
@@ -199,9 +200,9 @@ class ProxQN(Solver):
         search: Search,
         passes_before: float,
         last_violation: float,
-    ) -> Generator[State, None, tuple[int, bool, float]]:
-        """Run lines 4-42 on a working set; yields a state a step, and returns the number of steps, whether a search has
-        failed, and M^, the largest violation an iteration before."""
+    ) -> Generator[State, None, tuple[int, Status | None, float]]:
+        """Run lines 4-42 on a working set; yields a state a step, and returns the number of steps, why there is no
+        other, and M^, the largest violation an iteration before."""
         goal, is_small = self.goal(objective, active), self.is_small(objective, active)
         enough = self.constants.epoch_reduction * active.violation
         # Lines 3 and 17: S, Y, Q, Q^ are empty.
@@ -218,16 +219,16 @@ class ProxQN(Solver):
             last_violation = active.violation
             # Line 13: the shrinking stopping criterion, or other coordinates promise more than these.
             if active.coords.size == 0 or (n > 0 and (active.violation <= goal or is_exhausted)):
-                return n, False, last_violation
+                return n, Status.STALLED, last_violation
             if n > 0 and n % self.metric.refresh == 0:
                 # Before a metric is measured anew all coordinates may as well be screened.
                 if self.metric.is_measured and (is_small or active.violation <= enough):
-                    return n, False, last_violation
+                    return n, Status.STALLED, last_violation
                 self.metric.renew(metric, active, self.constants, objective.n_passes - passes_before)
             before = active.value
-            step, has_failed = self.step(objective, active, metric, search)
+            step, end = self.step(objective, active, metric, search)
             if step is None:
-                return n, has_failed, last_violation
+                return n, end, last_violation
             gain = before - active.value
             largest_gain = max(largest_gain, gain)
             is_exhausted = (

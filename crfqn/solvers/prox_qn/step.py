@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from crfqn.kernels.coordinate_descent import Limits, Subproblem
 from crfqn.kernels.coordinate_descent import QuadraticModelArrays as Model
 from crfqn.penalties.blocks import Partition
+from crfqn.result import Status
 from crfqn.solvers.line_search import (  # fmt: skip
     BLURRED,
     backtracking,
@@ -120,10 +121,10 @@ class Step(NamedTuple):
 
 
 class Globalised(NamedTuple):
-    """A step or None; has_failed : there is none although rounding does not hide the predicted decrease."""
+    """A step or None; end : why there is none, `STALLED` if rounding hides the predicted decrease."""
 
     step: Step | None
-    has_failed: bool
+    end: Status | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class Backtracking:
         """Solve the model and search along d (lines 21-38)."""
         slope = model.solve(np.zeros(active.w.size))
         if is_hidden(-slope, active.value):
-            return Globalised(None, has_failed=False)
+            return Globalised(None, Status.STALLED)
         ray = active.ray(model.d)
 
         def attempt(alpha: float) -> Point | None:
@@ -159,9 +160,9 @@ class Backtracking:
 
         search = backtracking(attempt, 1.0, self.beta)
         if search.outcome is None:
-            return Globalised(None, search.has_failed)
+            return Globalised(None, search.end)
         s = search.length * model.d
-        return Globalised(Step(s, active.accept(s, search.outcome)), has_failed=False)
+        return Globalised(Step(s, active.accept(s, search.outcome)))
 
 
 @dataclass(frozen=True)
@@ -227,10 +228,10 @@ class DampedSearch:
                 y = active.accept(model.d, trial)
                 ratio = decrease / predicted if predicted > 0 else 0.0
                 self.damping.after_step(ratio, TriedStep(model.d, y, model_d, blocks))
-                return Globalised(Step(model.d, y, model.base_d), has_failed=False)
+                return Globalised(Step(model.d, y, model.base_d))
             self.damping.after_failure(TriedStep(model.d, y, model_d, blocks))
             del trial  # as large as the data: the next one takes its memory
-        return Globalised(None, has_failed=is_promising)
+        return Globalised(None, Status.LINE_SEARCH_FAILED if is_promising else Status.STALLED)
 
 
 def majorant_curvature(active: ScreenedPoint, constants: Constants) -> Vector:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.result import Status
 from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
 from crfqn.solvers.protocols import (
     Objective,
@@ -97,7 +98,8 @@ class LBFGS(Solver):
                 pairs = SecantPairs(self.memory, here.coords)  # steepest descent has the last word
                 continue
             if trial is None:
-                yield here.state(is_final=True, has_failed=decrease > BLURRED * unseen)
+                has_failed = decrease > BLURRED * unseen
+                yield here.state(end=Status.LINE_SEARCH_FAILED if has_failed else Status.STALLED)
                 return
             del direction
             y = trial.slopes - here.slopes

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crfqn.result import Status
 from crfqn.solvers.line_search import (
     Found,
     HiddenDecrease,
@@ -75,12 +76,12 @@ class OWLQN(Solver):
         pairs = SecantPairs(self.memory, here.coords)
         while True:
             pairs.move_to(here.coords)
-            trial, _, has_failed = self.search(objective, here, pairs)
-            if trial is None and has_failed and len(pairs):
+            trial, _, end = self.search(objective, here, pairs)
+            if end is Status.LINE_SEARCH_FAILED and len(pairs):
                 pairs = SecantPairs(self.memory, here.coords)  # steepest descent has the last word
                 continue
             if trial is None:
-                yield here.state(is_final=True, has_failed=has_failed)
+                yield here.state(end=end)
                 return
             after = screen_point(penalty, trial, also=here.coords)
             # The pair of the smooth part: the loss and l2/2 ||w||^2. The earlier gradient of a coordinate that has just

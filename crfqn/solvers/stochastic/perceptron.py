@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.result import Status
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -71,7 +72,7 @@ class AveragedPerceptron(Solver):
                 # The objective at the mean of the weights.
                 value = point.value + penalty.value(point.coords, point.weights)
                 size = point.coords.size
-                yield State(point, value, np.nan, size, is_step=True, meets_rule=True, n_wrong=n_wrong)
+                yield State(point, value, np.nan, size, end=Status.LEARNED, is_step=True, n_wrong=n_wrong)
                 return
             yield State(point, np.nan, np.nan, point.coords.size, n_wrong=n_wrong)
 
