@@ -30,11 +30,6 @@ def _is_own(start: bytes) -> bool:
     return int.from_bytes(start[:8], "little") <= HEADER_LIMIT and start[8:9] == b"{"
 
 
-def _save(model: Any, path: StrPath, dtype: str = "float64") -> None:
-    """Write crfqn's own model file, with what the model's `extra_` holds."""
-    model.save(path, getattr(model, "extra_", None), dtype)
-
-
 @dataclass(frozen=True)
 class ModelFormat:
     """A format of model files.
@@ -60,7 +55,10 @@ class ModelFormat:
 FORMATS: dict[str, ModelFormat] = {
     row.name: row
     for row in (
-        ModelFormat(OWN, "crfqn's model files", (".crfqn",), _is_own, load, _save),
+        ModelFormat(
+            OWN, "crfqn's model files", (".crfqn",), _is_own, load,
+            lambda model, path, dtype="float64": model.save(path, getattr(model, "extra_", None), dtype),
+        ),
         ModelFormat(
             crfsuite.NAME, "CRFsuite's binary models", (".crfsuite",),
             lambda start: start.startswith(MAGIC), crfsuite.read, crfsuite.write,

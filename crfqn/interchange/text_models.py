@@ -167,14 +167,9 @@ def read_wapiti(path: ModelSource, n_columns: int | None = None) -> Any:
 def begins_like_wapiti(start: bytes) -> bool:
     """Return whether a file begins like a model, or its first line like one of a dump."""
     fields = start.lstrip(b"\n").split(b"\n", 1)[0].split(b"\t")
-    is_dump = (
-        len(fields) == 4 and fields[0][:1] in (b"u", b"b", b"*") and _is_number(fields[3].decode("latin-1"))
-    )
+    is_observation = len(fields) == 4 and fields[0][:1] in (b"u", b"b", b"*")
+    is_dump = is_observation and math.isfinite(number_in(fields[3].decode("latin-1")))
     return start.startswith(WAPITI_MAGIC) or is_dump
-
-
-def _is_number(text: str) -> bool:
-    return math.isfinite(number_in(text))
 
 
 def _wapiti_model(content: bytes, path: str) -> tuple[ChainWeights, list[str]]:
@@ -246,7 +241,8 @@ def _wapiti_dump(content: bytes, path: str) -> ChainWeights:
         if not line.strip():
             continue
         fields = line.rstrip("\r").split("\t")
-        if len(fields) != 4 or fields[0][:1] not in (UNIGRAM, BIGRAM, BOTH) or not _is_number(fields[3]):
+        is_observation = len(fields) == 4 and fields[0][:1] in (UNIGRAM, BIGRAM, BOTH)
+        if not (is_observation and math.isfinite(number_in(fields[3]))):
             raise ModelFileError(
                 f"{path}, line {number}: expected observation, label before or #, label and weight, "
                 f"tab-separated, as `wapiti dump` writes them, got {line!r:.60}"

@@ -54,12 +54,6 @@ class Partition:
         """Return the sum of the squares of values (n,) over each block, (n_blocks,)."""
         return self.total(values * values)
 
-    def holders(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether each block has any of the coordinates in some places, (n_blocks,)."""
-        is_there = np.zeros(self.order.size, bool)
-        is_there[places] = True
-        return self.largest(is_there).astype(bool)
-
     def restricted_to(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], Partition]:
         """Return the places of the chosen blocks' coordinates, and the partition of these alone."""
         sizes = self.sizes[chosen]

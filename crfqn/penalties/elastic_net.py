@@ -98,17 +98,12 @@ class LocalElasticNet:
             return np.inf
         return float(np.sum(excess**2 / np.where(self.l2 > 0, 2 * self.l2, 1.0)))
 
-    def dual_scales(self, g: Vector) -> list[float]:
-        """Return factors s with which s g is feasible, or has a small conjugate."""
-        if self.l2.any() and not self.l1.any():
-            return [1.0]
+    def largest_scale(self, g: Vector) -> float:
+        """Return the largest s <= 1 with which s g obeys all bounds; 0 if only 0 does."""
         above = (np.abs(g) > self.l1) & ((self.l1 > 0) | (self.l2 == 0))  # under l2 alone nothing is a bound
         bounds = np.where(self.l1[above] > 0, self.l1[above], np.nan)
         largest_ratio = float(np.max(np.abs(g[above]) / bounds, initial=1.0))
-        scales = [1.0 / largest_ratio] if np.isfinite(largest_ratio) else []
-        if self.l2.any():
-            scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
-        return scales
+        return 1.0 / largest_ratio if np.isfinite(largest_ratio) else 0.0
 
     def gradient(self, w: Vector) -> Vector:
         """Return the gradient (n,) at weights of which only unpenalised ones may be zero."""

@@ -83,11 +83,16 @@ class GroupLasso(Penalty):
 
     @property
     def has_hidden_kinks(self) -> bool:  # type: ignore[override]
-        return self.local.has_hidden_kinks
+        return self.local.is_linf  # the largest sizes of a row tie at a minimum
+
+    @property
+    def dual_order(self) -> int:
+        """The order of the dual norm."""
+        return 1 if self.local.is_linf else 2
 
     @property
     def lengths_per_norm(self) -> float:
-        return self.local.lengths_per_norm(self.largest_block)
+        return float(np.sqrt(self.largest_block)) if self.local.is_linf else 1.0
 
     @property
     def largest_block(self) -> int:
@@ -135,8 +140,7 @@ class GroupLasso(Penalty):
 
     def screen(self, point: Any) -> Screening:
         """Return the whole rows that are not zero, or whose gradient's dual norm exceeds its bound, and the ridge."""
-        bounds = self.min_factor * self.group_l1, self.min_l1
-        screening = point.screen_rows(*bounds, self.local.dual_order)
+        screening = point.screen_rows(self.min_factor * self.group_l1, self.min_l1, self.dual_order)
         return self._with_ridge(self._may_move(screening, point), point)
 
 
@@ -144,30 +148,15 @@ class GroupLasso(Penalty):
 class LocalGroupLasso:
     """The group lasso at n coordinates, their rows (`blocks`) found once; l1, group, l2 : float64 (n_blocks,).
 
-    A subclass is another norm of rows:
-    is_linf : whether kernels take the largest size of a row instead of its length
-    dual_order : 2 or 1, of the dual norm
-    has_hidden_kinks : whether the norm has kinks elsewhere than at zero
+    A subclass is another norm of rows, known to kernels by `is_linf`: the largest size instead of the length.
     """
 
     is_linf: ClassVar[bool] = False
-    dual_order: ClassVar[int] = 2
-    has_hidden_kinks: ClassVar[bool] = False
 
     blocks: Partition
     l1: Vector
     group: Vector
     l2: Vector
-
-    @staticmethod
-    def lengths_per_norm(size: int) -> float:
-        """Return the largest ratio of the Euclidean length of so many weights to their norm."""
-        return 1.0
-
-    @staticmethod
-    def dual_per_entry(size: int) -> float:
-        """Return the largest ratio of the dual norm of so many numbers to the largest of their sizes."""
-        return float(np.sqrt(size))
 
     def norms(self, sizes: Vector, squares: Vector) -> Vector:
         """Return the norms of all rows (n_blocks,) from the sizes of weights (n,) and each row's sum of squares."""
@@ -243,14 +232,6 @@ class LocalGroupLasso:
             return np.inf
         excess = self.distances(np.zeros(g.size), g)[is_outside]
         return float(np.sum(excess**2 / (2 * self.l2[is_outside])))
-
-    def dual_scales(self, g: Vector) -> list[float]:
-        """Return factors s with which s g is feasible, or has a small conjugate."""
-        largest = self.largest_scale(g)
-        scales = [largest] if largest > 0 else []
-        if self.l2.any():
-            scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
-        return scales
 
     def largest_scale(self, g: Vector) -> float:
         """Return the largest s <= 1 with which s g obeys all bounds; 0 if only 0 does.

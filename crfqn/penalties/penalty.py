@@ -274,7 +274,12 @@ class Penalty:
 
     def dual_scales(self, coords: Coords, g: Vector) -> list[float]:
         """Return factors s to try in a certificate: s g is feasible, or has a small conjugate."""
-        return self.at(coords).dual_scales(g)
+        local = self.at(coords)
+        largest = local.largest_scale(g)
+        scales = [largest] if largest > 0 else []
+        if local.l2.any():
+            scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
+        return [*dict.fromkeys(scales)]
 
 
 def are_members(coords: Coords, members: Coords) -> NDArray[np.bool_]:

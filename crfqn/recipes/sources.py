@@ -281,23 +281,17 @@ def warn_of_labels(recipe: Recipe, data: Labeled | Documents) -> None:
         twin = plain.setdefault(label.strip(), label)
         if read(twin) == read(label):
             continue
-        at = labels.index(label)
-        place = data.where(at) if isinstance(data, Documents) else data.where(*_item_of(data.labels, at))
+        if isinstance(data, Documents):
+            place = data.where(labels.index(label))
+        else:
+            item = next(item for item, own in enumerate(data.labels) if label in own)
+            place = data.where(item, data.labels[item].index(label))
         column = f" of the column {recipe.data.label!r}" if recipe.data.label else ""
         warn_caller(
             f"{place}: the label {shorten(label)}{column} is a class of its own, though it differs from "
             f"{shorten(twin)} in blanks alone; if both are one class, take the blanks out of the file",
             ColumnWarning,
         )
-
-
-def _item_of(labels: Sequence[Sequence[str]], at: int) -> tuple[int, int]:
-    """Return the item and the position in it of the label `at` among those of all items."""
-    for item, own in enumerate(labels):
-        if at < len(own):
-            return item, at
-        at -= len(own)
-    raise IndexError(at)
 
 
 def warn_of_indices(data: Documents, shown: str) -> None:
@@ -485,8 +479,8 @@ def read_set(
         if check is not None:
             check(data)
             warn_of_labels(recipe, data)
-        if check is not None and recipe.features.kind == "table":
-            warn_of_indices(data, shown_name(path))
+            if recipe.features.kind == "table":
+                warn_of_indices(data, shown_name(path))
         if joined is None:
             joined = data
         elif isinstance(data, Labeled):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,20 +38,21 @@ NONLINEARITIES: Mapping[str, Callable[[NDArray], NDArray]] = {
 }
 
 
-class Batch(ABC):
-    """Batch of features, each a function of a row."""
+class Batch(NamedTuple):
+    """Features of a stage, each a function of a row.
+
+    transform : function (rows, columns) that returns some features of some rows, (rows, columns); columns : a slice, by
+        default of all, or an array of numbers
+    chosen : int64 (p,), the numbers of the given features that they are, None if they are others
+    """
 
     n_features: int
-
-    @abstractmethod
-    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
-        """Return some of the features of some rows, (rows, columns); columns: a slice or an array of numbers."""
+    transform: Callable[..., NDArray[np.floating]]
+    chosen: NDArray[np.int64] | None = None
 
 
 class FeatureSource(ABC):
-    """Source of batches: a generator fitted to rows of d numbers (`n_inputs`); KIND names it in model files."""
-
-    KIND: ClassVar[str]
+    """Source of batches: a generator fitted to rows of d numbers (`n_inputs`)."""
 
     n_inputs: int
 
@@ -60,22 +61,13 @@ class FeatureSource(ABC):
         """Return the batch `number`, counted from 0, of up to `size` features."""
 
     def batch_width(self, number: int, size: int) -> int:
-        """Return the number of features of the batch `number`, without making it."""
+        """Return the number of features of the batch `number`, if possible without making it."""
         return size
 
+    @abstractmethod
     def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """Return what a model file has to hold: JSON values, and arrays by name; InputError if that is impossible."""
-        return vars(self).copy(), {}
-
-    @classmethod
-    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureSource:
-        """Return what `content` describes; KeyError or ValueError for anything else."""
-        for name in ("n_inputs", "seed"):
-            if type(table[name]) is not int or not 0 <= table[name] < 2**32:
-                raise ValueError(
-                    f"{name}: expected a whole number from 0 to {2**32 - 1}, got {table[name]!r}"
-                )
-        return cls(**{each.name: table[each.name] for each in fields(cls)})  # type: ignore[arg-type]
+        """Return what a model file has to hold, as `restored_source` takes it: JSON values, and arrays by name;
+        InputError if that is impossible."""
 
 
 def draws(seed: int, number: int) -> np.random.RandomState:
@@ -125,52 +117,33 @@ def checked_scale(scale: float) -> float:
     return scale
 
 
-@dataclass(frozen=True, eq=False)
-class ProjectionBatch(Batch):
-    """Batch of the features f(x . omega_j + b_j), j = 1 ... p: omega float64 (d, p), shifts float64 (p,)."""
-
-    omega: NDArray[np.float64]
-    shifts: NDArray[np.float64]
-    nonlinearity: str
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.shifts.size
-
-    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
-        dtype = result_dtype(rows)
-        rows = rows if rows.dtype == dtype else rows.astype(dtype)
-        products = rows @ np.ascontiguousarray(self.omega[:, columns], dtype)
-        products += self.shifts[columns].astype(dtype)
-        return NONLINEARITIES[self.nonlinearity](products)
-
-
 @dataclass(frozen=True)
 class Projections(FeatureSource):
-    """Source of random projections of rows of d numbers; spread: the standard deviation of the entries of omega."""
-
-    KIND: ClassVar[str] = "projections"
+    """Source of random projections f(x . omega_j + b_j), j = 1 ... p, of rows of d numbers; spread: the standard
+    deviation of the entries of omega."""
 
     n_inputs: int
     spread: float
     nonlinearity: str
     seed: int
 
-    def batch(self, number: int, size: int) -> ProjectionBatch:
+    def batch(self, number: int, size: int) -> Batch:
         random = draws(self.seed, number)
         omega = self.spread * random.normal(size=(self.n_inputs, size))
         is_wave = self.nonlinearity == FOURIER
         shifts = random.uniform(0.0, 2.0 * np.pi, size) if is_wave else random.normal(size=size)
-        return ProjectionBatch(omega, shifts, self.nonlinearity)
 
-    @classmethod
-    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureSource:
-        nonlinearity, spread = table["nonlinearity"], table["spread"]
-        if nonlinearity not in NONLINEARITIES:
-            raise ValueError(f"nonlinearity: expected one of {[*NONLINEARITIES]}, got {nonlinearity!r}")
-        if isinstance(spread, bool) or not isinstance(spread, (int, float)) or not 0 < spread < np.inf:
-            raise ValueError(f"spread: expected a finite number above 0, got {spread!r}")
-        return super().restored(table, arrays)
+        def transform(rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+            dtype = result_dtype(rows)
+            rows = rows if rows.dtype == dtype else rows.astype(dtype)
+            products = rows @ np.ascontiguousarray(omega[:, columns], dtype)
+            products += shifts[columns].astype(dtype)
+            return NONLINEARITIES[self.nonlinearity](products)
+
+        return Batch(size, transform)
+
+    def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        return {"kind": "projections", **vars(self)}, {}
 
 
 @dataclass(frozen=True)
@@ -216,104 +189,53 @@ class RandomProjections:
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenBatch(Batch):
-    """Some of the given features as they are, int64 (p,)."""
-
-    chosen: NDArray[np.int64]
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.chosen.size
-
-    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
-        return dense(rows[:, self.chosen[columns]]).astype(result_dtype(rows))
-
-
 class InTurn(FeatureSource):
-    """Base class of the sources that take every given feature once before any comes again, in rounds."""
+    """Source that takes every given feature once before any comes again, in rounds: in the order `order`, int64 (d,),
+    or without one in a new permutation each round."""
 
-    @abstractmethod
-    def order(self, turn: int) -> NDArray[np.int64]:
-        """Return the permutation of the features in round `turn`, int64 (d,)."""
+    n_inputs: int
+    seed: int = 0
+    order: NDArray[np.int64] | None = None
 
-    def batch(self, number: int, size: int) -> ChosenBatch:
+    def batch(self, number: int, size: int) -> Batch:
         """Return the batch `number`, its features ascending."""
         turn, place = divmod(number, -(-self.n_inputs // size))
-        return ChosenBatch(np.sort(self.order(turn)[place * size : (place + 1) * size]))
+        order = draws(self.seed, turn).permutation(self.n_inputs) if self.order is None else self.order
+        chosen = np.sort(order[place * size : (place + 1) * size])
+
+        def transform(rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+            return dense(rows[:, chosen[columns]]).astype(result_dtype(rows))
+
+        return Batch(chosen.size, transform, chosen)
 
     def batch_width(self, number: int, size: int) -> int:
         """Return the number of features of the batch `number`: the last of a round may have fewer."""
         place = number % -(-self.n_inputs // size)
         return min(size, self.n_inputs - place * size)
 
-
-@dataclass(frozen=True)
-class Shuffled(InTurn):
-    """Source that draws features without replacement; once all have been drawn, a new permutation begins."""
-
-    KIND: ClassVar[str] = "subsets"
-
-    n_inputs: int
-    seed: int
-
-    def order(self, turn: int) -> NDArray[np.int64]:
-        return draws(self.seed, turn).permutation(self.n_inputs)
-
-
-@dataclass(frozen=True, eq=False)
-class Ordered(InTurn):
-    """Source that takes features in a given order, int64 (d,), again and again."""
-
-    KIND: ClassVar[str] = "ordered"
-
-    features: NDArray[np.int64]
-
-    @property
-    def n_inputs(self) -> int:  # type: ignore[override]
-        return self.features.size
-
-    def order(self, turn: int) -> NDArray[np.int64]:
-        return self.features
-
     def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        return {}, {"order": self.features}
-
-    @classmethod
-    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Ordered:
-        order = np.asarray(arrays["order"])
-        if order.dtype.kind not in "iu" or not np.array_equal(np.sort(order), np.arange(order.size)):
-            raise ValueError("order: expected every feature once")
-        return cls(order.astype(np.int64))
+        if self.order is None:
+            return {"kind": "subsets", "n_inputs": self.n_inputs, "seed": self.seed}, {}
+        return {"kind": "ordered"}, {"order": self.order}
 
 
 @dataclass(frozen=True)
 class RandomSubsets:
     """Generator that draws the given features at random without replacement; all come before one comes again."""
 
-    def fit(self, blocks: Iterable[Any], seed: int) -> Shuffled:
-        return Shuffled(int(first_block(blocks).shape[1]), seed)
+    def fit(self, blocks: Iterable[Any], seed: int) -> InTurn:
+        return InTurn(int(first_block(blocks).shape[1]), seed)
 
 
 @dataclass(frozen=True)
 class ByFrequency:
     """Generator that takes the given features by frequency, the most frequent first: the paper's choice for text."""
 
-    def fit(self, blocks: Iterable[Any], seed: int) -> Ordered:
+    def fit(self, blocks: Iterable[Any], seed: int) -> InTurn:
         counts: Any = sum(np.bincount(block.nonzero()[1], minlength=block.shape[1]) for block in blocks)
         if not np.ndim(counts):
             raise InputError(NO_ROWS)
-        return Ordered(np.argsort(-counts, kind="stable").astype(np.int64))
-
-
-@dataclass(frozen=True, eq=False)
-class TransformedBatch(Batch):
-    """Batch of features that a fitted transformer makes of rows."""
-
-    transformer: Any
-    n_features: int
-
-    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
-        return dense(self.transformer.transform(rows))[:, columns].astype(result_dtype(rows), copy=False)
+        return InTurn(len(counts), order=np.argsort(-counts, kind="stable").astype(np.int64))
 
 
 @dataclass(eq=False)
@@ -321,12 +243,10 @@ class Transformed(FeatureSource):
     """Generator, and once it has `rows` source, of batches by clones of a scikit-learn transformer, fitted to the first
     block of rows, each with its own seed."""
 
-    KIND: ClassVar[str] = "transformed"
-
     transformer: Any
     rows: Any = None
     seed: int = 0
-    batches: dict[int, TransformedBatch] = field(default_factory=dict)
+    twins: dict[int, Any] = field(default_factory=dict)  # by the numbers of batches
 
     @property
     def n_inputs(self) -> int:  # type: ignore[override]
@@ -335,14 +255,18 @@ class Transformed(FeatureSource):
     def fit(self, blocks: Iterable[Any], seed: int) -> Transformed:
         return Transformed(self.transformer, first_block(blocks), seed)
 
-    def batch(self, number: int, size: int) -> TransformedBatch:
-        if number not in self.batches:
+    def batch(self, number: int, size: int) -> Batch:
+        if number not in self.twins:
             settings = {"random_state": (self.seed + number) % 2**32, "n_components": size}
             known = self.transformer.get_params()
             twin = clone(self.transformer).set_params(**{k: v for k, v in settings.items() if k in known})
-            twin.fit(self.rows)
-            self.batches[number] = TransformedBatch(twin, int(twin.transform(self.rows[:1]).shape[1]))
-        return self.batches[number]
+            self.twins[number] = twin.fit(self.rows)
+        twin = self.twins[number]
+
+        def transform(rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+            return dense(twin.transform(rows))[:, columns].astype(result_dtype(rows), copy=False)
+
+        return Batch(int(twin.transform(self.rows[:1]).shape[1]), transform)
 
     def batch_width(self, number: int, size: int) -> int:
         return self.batch(number, size).n_features
@@ -358,7 +282,7 @@ GENERATORS: Mapping[str, Any] = {
     "frequency": ByFrequency(),
 }
 KINDS = {type(generator).__name__: type(generator) for generator in GENERATORS.values()}
-SOURCES: Mapping[str, type[FeatureSource]] = {kind.KIND: kind for kind in (Projections, Shuffled, Ordered)}
+SOURCES = ("projections", "subsets", "ordered")  # that model files hold
 
 
 def as_generator(generator: Any) -> Any:
@@ -387,11 +311,27 @@ def restored_generator(stored: Any) -> Any:
 
 
 def restored_source(table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureSource:
-    """Return the source that a model file describes; KeyError or ValueError for anything else."""
-    kind = table["kind"]
-    if kind not in SOURCES:
-        raise ValueError(f"generator: expected one of {[*SOURCES]}, got {kind!r}")
-    return SOURCES[kind].restored(table, arrays)
+    """Return the source whose `content` a model file holds; KeyError or ValueError for anything else."""
+
+    def check(name: str, is_right: bool, expected: str) -> None:
+        if not is_right:
+            raise ValueError(f"{name}: expected {expected}, got {table[name]!r}")
+
+    check("kind", table["kind"] in SOURCES, f"one of {[*SOURCES]}")
+    if table["kind"] == "ordered":
+        order = np.asarray(arrays["order"])
+        if order.dtype.kind not in "iu" or not np.array_equal(np.sort(order), np.arange(order.size)):
+            raise ValueError("order: expected every feature once")
+        return InTurn(order.size, order=order.astype(np.int64))
+    for name in ("n_inputs", "seed"):
+        is_whole = type(table[name]) is int and 0 <= table[name] < 2**32
+        check(name, is_whole, f"a whole number from 0 to {2**32 - 1}")
+    if table["kind"] == "subsets":
+        return InTurn(table["n_inputs"], table["seed"])
+    check("nonlinearity", table["nonlinearity"] in NONLINEARITIES, f"one of {[*NONLINEARITIES]}")
+    is_size = type(table["spread"]) in (int, float) and 0 < table["spread"] < np.inf
+    check("spread", is_size, "a finite number above 0")
+    return Projections(*(table[name] for name in ("n_inputs", "spread", "nonlinearity", "seed")))
 
 
 @dataclass(eq=False)

@@ -46,7 +46,6 @@ from crfqn.papers.agarwal2014.fits import (
 from crfqn.papers.agarwal2014.generalized import LINK_OF, clipped
 from crfqn.papers.agarwal2014.generators import (
     Batch,
-    ChosenBatch,
     FeatureSource,
     GeneratedMap,
     as_generator,
@@ -115,8 +114,9 @@ class Stages(StageList):
         """Return the features of stage `number` for rows, functions of the predictions (K, N) included."""
         offsets, is_plain = np.arange(rows.shape[0] + 1), self.update != "calibrated"
         batch = self.batch(number)
-        if is_plain and isinstance(batch, ChosenBatch) and hasattr(rows, "tocsr"):  # sparse ones stay sparse
-            store = FeatureStore.from_matrix(rows[:, batch.chosen], offsets, allow_empty=True)
+        chosen = getattr(batch, "chosen", None)  # batches of users' own generators have none
+        if is_plain and chosen is not None and hasattr(rows, "tocsr"):  # sparse ones stay sparse
+            store = FeatureStore.from_matrix(rows[:, chosen], offsets, allow_empty=True)
             return SparseMap(store.with_constant() if self.has_constant else store, pool)
         generated = GeneratedMap(rows, batch, offsets, self.has_constant and is_plain, pool)
         features = generated.kept() if keeps else generated
@@ -196,7 +196,7 @@ class Stages(StageList):
     def add_to(self, content: ModelContent) -> None:
         super().add_to(content)
         table, arrays = self.source.content()
-        content.metadata["source"] = {"kind": self.source.KIND, **table}
+        content.metadata["source"] = table
         content.arrays |= {SOURCE + name: array for name, array in arrays.items()}
 
 

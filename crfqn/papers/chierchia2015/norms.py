@@ -28,16 +28,6 @@ class LocalLargestSizes(LocalGroupLasso):
     """The penalty at n coordinates whose norm of a row is its largest size; the dual norm is a sum of sizes."""
 
     is_linf: ClassVar[bool] = True
-    dual_order: ClassVar[int] = 1
-    has_hidden_kinks: ClassVar[bool] = True  # the largest sizes of a row tie at a minimum
-
-    @staticmethod
-    def lengths_per_norm(size: int) -> float:
-        return float(np.sqrt(size))
-
-    @staticmethod
-    def dual_per_entry(size: int) -> float:
-        return float(size)
 
     def norms(self, sizes: Vector, squares: Vector) -> Vector:
         return self.blocks.largest(sizes)
@@ -114,8 +104,8 @@ class FeatureBlocks(GroupLasso):
 
     def screen(self, point: Any) -> Screening:
         """Return the whole blocks that are not zero, or whose gradient's dual norm exceeds its bound: one of its
-        entries exceeds the bound over `dual_per_entry` of the largest block."""
-        share = self.local.dual_per_entry(self.largest_block)
+        entries exceeds the bound over the root of the largest block's size, or under "linf" over this size."""
+        share = self.largest_block ** (1.0 / self.dual_order)
         entries = point.screen(self.l1 + self.group_l1 / share * (1.0 - 1e-12))
         n_nodes = self.n_features * self.n_states
         coords = union(entries.coords, point.coords[point.weights != 0])
