@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
 PUBLIC = "compat datasets interchange metrics penalties plot readers regularization_path result errors"
 OTHERS = (  # pages' own
-    "objectives.objective objectives.point solvers.protocols solvers.prox_qn model.tagger readers.format"
+    "objectives.objective objectives.point solvers.minimize solvers.stopping solvers.protocols solvers.prox_qn "
+    "model.tagger readers.format"
 )
 MODULES = [crfqn, *(importlib.import_module(f"crfqn.{name}") for name in f"{PUBLIC} {OTHERS}".split())]
 SOURCE = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "crfqn").rglob("*.py"))
