@@ -1,20 +1,15 @@
 """Losses, penalties and data by feature, a row each: whatever has to know their names reads them here.
 
 Choices of recipes and of the command line, checks and refusals of the estimators and their default solvers are made of
-these tables. Classes stand as names, imported when a model is trained: the tables cost nothing to read.
+these tables. Classes and functions are given by name (`crfqn/registry.py`) and imported when they are used.
 What a loss can do (probabilities, margins, curvature) its class says (`objectives/losses/score_loss.py`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
-
-def load_class(name: str) -> Any:
-    """Return a class or a function by its dotted name, its module's first."""
-    module, _, name = name.rpartition(".")
-    return getattr(import_module(module), name)
+from crfqn.registry import find
 
 
 @dataclass(frozen=True)
@@ -22,33 +17,31 @@ class PenaltySpec:
     """A row of the table of penalties.
 
     description : what of the weights it adds up
-    class_path : the class that `from_strengths` makes it of, by its dotted name
+    class_name : the class that `from_strengths` makes it of
     strengths : names of its strengths; the first one is varied by a regularisation path
     norm : the norm of a row of weights, if the penalty has groups
     has_factors : whether the class multiplies its strengths by the factors of features
-    with_groups : its class with blocks of features as groups, by its dotted name; empty if there is none
+    with_groups : its class with blocks of features as groups; empty if there is none
     """
 
     description: str
-    class_path: str
+    class_name: str
     strengths: tuple[str, ...]
     norm: str = "l2"
     has_factors: bool = False
     with_groups: str = ""
 
 
-_NET, _ROWS = "crfqn.penalties.elastic_net.ElasticNet", "crfqn.penalties.group_lasso.GroupLasso"
-_FEATURE_BLOCKS = "crfqn.papers.chierchia2015.norms.FeatureBlocks"
 PENALTIES: Mapping[str, PenaltySpec] = {
     "l1/l2": PenaltySpec("the lengths of rows, a feature's weights for all classes",
-        _ROWS, ("group_l1",), has_factors=True, with_groups=_FEATURE_BLOCKS),
+        "GroupLasso", ("group_l1",), has_factors=True, with_groups="FeatureBlocks"),
     "l1/linf": PenaltySpec("the largest sizes of rows",
-        _ROWS, ("group_l1",), "linf", has_factors=True, with_groups=_FEATURE_BLOCKS),
+        "GroupLasso", ("group_l1",), "linf", has_factors=True, with_groups="FeatureBlocks"),
     "sparse-group": PenaltySpec("the lengths of rows and the sizes of weights",
-        _ROWS, ("group_l1", "l1"), has_factors=True, with_groups=_FEATURE_BLOCKS),
-    "l1": PenaltySpec("the sizes of weights", _NET, ("l1",), has_factors=True),
-    "elastic-net": PenaltySpec("the sizes of weights and their squares", _NET, ("l1", "l2"), has_factors=True),
-    "l2": PenaltySpec("the squares of weights", _NET, ("l2",), has_factors=True),
+        "GroupLasso", ("group_l1", "l1"), has_factors=True, with_groups="FeatureBlocks"),
+    "l1": PenaltySpec("the sizes of weights", "ElasticNet", ("l1",), has_factors=True),
+    "elastic-net": PenaltySpec("the sizes of weights and their squares", "ElasticNet", ("l1", "l2"), has_factors=True),
+    "l2": PenaltySpec("the squares of weights", "ElasticNet", ("l2",), has_factors=True),
 }  # fmt: skip
 
 
@@ -58,7 +51,7 @@ STRENGTHS = ("l1", "l2", "group_l1")  # of all penalties
 @dataclass(frozen=True)
 class ByFeatureRow:
     """A row of the table of data by feature, parameters of estimators with a value for each feature. Their checks and
-    their texts on the command line are in `PARAMETERS`; functions stand here by their dotted names.
+    their texts on the command line are in `PARAMETERS`.
 
     noun : what messages call the values
     in_columns : the function (what the user gave, names of the F columns or None, F) -> values by column, array (F,)
@@ -89,13 +82,13 @@ class ByFeatureRow:
 
 _ANY_GROUPS = ("auto", "prox-qn", "prox-qn-paper", "prox-gd", "fista", "spa-rsa", "fbpd")
 BY_FEATURE: Mapping[str, ByFeatureRow] = {
-    "penalty_factors": ByFeatureRow("factors", "crfqn.penalties.factors.factors_by_column",
-        "crfqn.penalties.factors.feature_factors", "feature_factors", "has_factors",
+    "penalty_factors": ByFeatureRow("factors", "factors_by_column",
+        "feature_factors", "feature_factors", "has_factors",
         (*_ANY_GROUPS, "owl-qn", "l-bfgs", "feature-bcd", "gls", "gls-plain"),
-        is_numeric=True, unnamed=1.0, read_file="crfqn.parameters.read_factor_file",
+        is_numeric=True, unnamed=1.0, read_file="read_factor_file",
         help=': name=factor, of a pattern "w[0]=*=2", or a FILE of lines `name factor`; again for others'),
-    "feature_groups": ByFeatureRow("groups", "crfqn.papers.chierchia2015.norms.blocks_by_column",
-        "crfqn.papers.chierchia2015.norms.with_constant", "feature_groups", "with_groups", _ANY_GROUPS,
+    "feature_groups": ByFeatureRow("groups", "blocks_by_column",
+        "with_constant", "feature_groups", "with_groups", _ANY_GROUPS,
         without={"penalty_factors": "so that groups are rows"}, takes_dense=False),
 }  # fmt: skip
 
@@ -104,19 +97,19 @@ BY_FEATURE: Mapping[str, ByFeatureRow] = {
 class Form:
     """A loss over items of one kind: with a label each, or over chains and taxonomies.
 
-    class_path : the class that `over` makes it of, by its dotted name
+    class_name : the class that `over` makes it of
     solvers : where not all solvers can train it: the names of those that can, by penalty, the default first
-    bounded : what trains it under a bound in the place of minimising it, by its dotted name; empty if nothing does
+    bounded : what trains it under a bound in the place of minimising it; empty if nothing does
     """
 
-    class_path: str
+    class_name: str
     solvers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bounded: str = ""
 
     @property
     def loss_class(self) -> Any:
         """The class of the loss."""
-        return load_class(self.class_path)
+        return find(self.class_name)
 
 
 @dataclass(frozen=True)
@@ -129,7 +122,7 @@ class LossSpec:
     supports_l1 : whether that estimator knows other penalties than l2
     shifts_alike : whether a constant added to all intercepts changes nothing
     dense : under penalties over rows, the solvers where 5 %, and where half of the entries of the features are not
-        zero, by their names in `automatic.TUNED`
+        zero, by their names in `TUNED` in `crfqn/solvers/automatic/auto_solver.py`
     """
 
     description: str
@@ -141,19 +134,18 @@ class LossSpec:
     dense: tuple[str, str] = ("margins", "margins")
 
 
-_HINGES, _LIKELIHOODS = "crfqn.objectives.losses.hinges", "crfqn.objectives.losses.likelihood"
 _FBPD = dict.fromkeys(PENALTIES, ("fbpd",)) | {"l2": ("dual", "fbpd")}
 LOSSES: Mapping[str, LossSpec] = {
     "squared-hinge": LossSpec("the squares of the violated margins to other labels",
-        Form(f"{_HINGES}.MulticlassSquaredHinge"), dense=("rows", "margins")),
+        Form("MulticlassSquaredHinge"), dense=("rows", "margins")),
     "multitask-squared-hinge": LossSpec("those of one classifier against the rest for each label",
-        Form(f"{_HINGES}.MultitaskSquaredHinge"), shifts_alike=False),
+        Form("MultitaskSquaredHinge"), shifts_alike=False),
     "logistic": LossSpec("-log of its probability",
-        Form(f"{_LIKELIHOODS}.MultinomialLogistic"), Form(f"{_LIKELIHOODS}.Likelihood"),
+        Form("MultinomialLogistic"), Form("Likelihood"),
         estimator="MulticlassCRF", dense=("likelihoods", "likelihoods")),
     "hinge": LossSpec("the largest violation of a margin, without curvature",
-        Form(f"{_HINGES}.MulticlassHinge", _FBPD, bounded="crfqn.papers.chierchia2015.bounded_loss.BoundedLoss"),
-        Form("crfqn.objectives.losses.structured.StructuralHinge", {"l2": ("block-frank-wolfe",)})),
+        Form("MulticlassHinge", _FBPD, bounded="BoundedLoss"),
+        Form("StructuralHinge", {"l2": ("block-frank-wolfe",)})),
     # Of dense features, each with an estimator of its own.
     "generalized-least-squares": LossSpec("that of a link, in steps with one metric",
         estimator="GeneralizedLeastSquares", supports_l1=False),
@@ -165,7 +157,7 @@ LOSSES: Mapping[str, LossSpec] = {
 FLAT: Mapping[str, Form] = {name: row.flat for name, row in LOSSES.items() if row.flat}
 STRUCTURED: Mapping[str, Form] = {name: row.structured for name, row in LOSSES.items() if row.structured}
 # Can do nothing: of a name that the estimator's check refuses.
-UNKNOWN = Form("crfqn.objectives.losses.score_loss.ScoreLoss")
+UNKNOWN = Form("ScoreLoss")
 
 UNICODE, LETTERS, BLANKS = "unicode", "letters", "blanks"  # rules by which texts are cut into words
 # Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.

@@ -1,21 +1,20 @@
-"""The errors that crfqn raises on purpose, and warnings at the line of whoever called it.
+"""The errors and warnings of crfqn.
 
 Each error carries one sentence for the user: what was expected, what came, and where. They derive from the
 built-in exception that a caller would try first, so `except ValueError` keeps working.
 """
 
+import os
 import sys
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 from crfqn.messages import bounded
 
-WITHIN = (
-    "crfqn",
-    "sklearn.callback",
-    "sklearn.utils._metadata_requests",
-)  # what may stand between a caller and us
+_warns_of_items: ContextVar[bool] = ContextVar("_warns_of_items", default=True)
 
 
 class CrfqnError(Exception):
@@ -101,25 +100,32 @@ class UnknownFeaturesWarning(CrfqnWarning):
         self.n_items = n_items
 
 
-def is_called_from(*modules: str) -> bool:
-    """Return whether a function of one of the modules, or of those within them, waits for us to return."""
-    frame = sys._getframe()
-    while frame.f_back is not None:
-        frame = frame.f_back
-        if _is_within(str(frame.f_globals.get("__name__")), modules):
-            return True
-    return False
+@contextmanager
+def without_item_warnings() -> Iterator[None]:
+    """Leave out warnings of items without known features while models are scored, each on the same items."""
+    token = _warns_of_items.set(False)
+    try:
+        yield
+    finally:
+        _warns_of_items.reset(token)
+
+
+def warns_of_items() -> bool:
+    """Return whether items without known features are warned of."""
+    return _warns_of_items.get()
 
 
 def warn_caller(message: str | Warning, category: type[Warning] = CrfqnWarning) -> None:
-    """Warn at the line that called into this package, however many functions and wrappers lie between. That a warning
-    cannot be shown is no error."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and _is_within(str(frame.f_globals.get("__name__"))):
-        level, frame = level + 1, frame.f_back
+    """Warn at the line that called this package; before Python 3.12 at the line that calls this function. That a
+    warning cannot be shown is no error."""
     with suppress(OSError, ValueError, AttributeError):  # of stderr; no warning that is made an error is one
-        warnings.warn(message, category, stacklevel=level)
+        if sys.version_info >= (3, 12):
+            warnings.warn(message, category, skip_file_prefixes=_packages())
+        else:
+            warnings.warn(message, category, stacklevel=2)
 
 
-def _is_within(module: str, others: tuple[str, ...] = WITHIN) -> bool:
-    return any(module == name or module.startswith(f"{name}.") for name in others)
+def _packages() -> tuple[str, ...]:
+    """Return the folders of this package, and of scikit-learn, whose wrappers may be between a caller and us."""
+    paths = (getattr(sys.modules.get(name), "__file__", None) for name in ("crfqn", "sklearn"))
+    return tuple(os.path.dirname(path) + os.sep for path in paths if path)

@@ -18,7 +18,6 @@ ICPR 2014.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.kernels.projection import BISECTION, PIVOT, SORT, simplex_rows
+from crfqn.registry import find
 
 METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION}
 LARGEST = 1e300  # in size: sums over 10^8 columns stay finite
@@ -42,7 +42,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Return the projection that is in the folder of its paper."""
     if name == "project_epigraph":
-        return import_module("crfqn.papers.chierchia2015.epigraphs").project_epigraph
+        return find(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

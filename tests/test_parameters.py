@@ -15,7 +15,7 @@ import pytest
 from sklearn.base import clone
 
 import crfqn
-from crfqn.choices import BY_FEATURE, PENALTIES, load_class
+from crfqn.choices import BY_FEATURE, PENALTIES
 from crfqn.cli.options import READS, DataOptions, DevOptions, PathOverrides, TrainOverrides
 from crfqn.data_options import DATA_OPTIONS, SECTIONS, ObjectiveSection, SolverSection, keys_in
 from crfqn.errors import InputError
@@ -23,6 +23,7 @@ from crfqn.estimators.automatic import LINEAR_SOLVERS, STRUCTURED_SOLVERS
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties.penalty import Layout
 from crfqn.recipes.building import ELSEWHERE
+from crfqn.registry import find
 
 ESTIMATORS = [
     crfqn.ChainCRF, crfqn.TaxonomyCRF, crfqn.MulticlassCRF, crfqn.MulticlassClassifier, crfqn.MultilabelRanker,
@@ -145,7 +146,7 @@ class TestDataByFeature:
     @pytest.mark.parametrize("name", BY_FEATURE)
     def test_a_row_names_what_there_is(self, name):
         row, penalties = BY_FEATURE[name], PENALTIES.values()
-        assert all(map(load_class, filter(None, (row.in_columns, row.in_layout, row.read_file))))
+        assert all(map(find, filter(None, (row.in_columns, row.in_layout, row.read_file))))
         assert any(getattr(penalty, row.penalties) for penalty in penalties)
         assert {*row.solvers} <= {
             *STRUCTURED_SOLVERS,

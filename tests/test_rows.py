@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from crfqn import ChainCRF, MulticlassClassifier
+from crfqn import ChainCRF, MulticlassClassifier, registry
 from crfqn.choices import FLAT, LOSSES, PENALTIES, STRENGTHS, STRUCTURED
 from crfqn.data.features import FeatureStore
 from crfqn.estimators.automatic import LINEAR_SOLVERS, SOLVERS, make_penalty
@@ -108,7 +108,8 @@ def unlike_chains():
 
 def test_chains_have_the_penalties_of_the_table(monkeypatch):
     assert unlike_chains() == []
-    monkeypatch.setitem(PENALTIES, "another", replace(PENALTIES["l1"], class_path=f"{__name__}.Doubled"))
+    monkeypatch.setitem(registry._IMPORTS, "Doubled", globals().get)
+    monkeypatch.setitem(PENALTIES, "another", replace(PENALTIES["l1"], class_name="Doubled"))
     assert unlike_chains() == ["another"]
 
 

@@ -16,10 +16,10 @@ import scipy.sparse as sp
 from numba.core.event import install_recorder
 from sklearn.exceptions import ConvergenceWarning
 
-import crfqn
 from crfqn.cli.output import say, to_json
 from crfqn.errors import InputError
 from crfqn.messages import describe
+from crfqn.registry import find
 
 N_ITEMS, N_COLUMNS = 300, 200
 N_CHAINS = 1500  # of some 9,000 positions: fewer are trained without samples of the items
@@ -71,7 +71,7 @@ def _chains(rng: np.random.Generator, *, are_words: bool) -> None:
         ]
     else:
         X = [np.array([[label == each for each in labels] for label in y], float) for y in Y]
-    model = crfqn.ChainCRF().fit(X, Y)
+    model = find("ChainCRF")().fit(X, Y)
     model.predict(X)
     model.predict_marginals(X)
 
@@ -83,7 +83,7 @@ def _rows(rng: np.random.Generator, *, kind: str, labels: Sequence[str] = LABELS
     if kind == "MultilabelRanker":
         y = [sorted({label, str(rng.choice([*labels]))}) for label in y]
     for rows in (sp.csr_array(X), X):
-        getattr(crfqn, kind)().fit(rows, y).predict(rows)
+        find(kind)().fit(rows, y).predict(rows)
 
 
 FIRST_FITS: dict[str, Callable[[np.random.Generator], None]] = {

@@ -9,11 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from crfqn.errors import UnknownFeaturesWarning, is_called_from, warn_caller
+from crfqn.errors import UnknownFeaturesWarning, warn_caller, warns_of_items
 from crfqn.messages import shorten
 
-# They score many models of the same items.
-QUIET = ("sklearn.model_selection", "crfqn.solvers", "crfqn.regularization_path")
 LEAST_SHARE = 0.02  # of the known values of a column in the training data, where it is not known
 CHANCE = 1e-3  # of as many unknown values one after the other in data like those of the training
 FEWEST_VARIANTS = 3  # values that differ from known ones in case or blanks alone
@@ -65,7 +63,7 @@ class ColumnWatch:
         variants = self._variants_of_examples()
         is_by_chance = (1.0 - self._share) ** self.n_values >= CHANCE
         is_variant = len(variants) == len(self.examples) and self.n_values >= FEWEST_VARIANTS
-        if (is_by_chance and not is_variant) or is_called_from(*QUIET):
+        if (is_by_chance and not is_variant) or not warns_of_items():
             return
         if any(map(self._was_seen, chain(self.examples, values[:MOST_EXAMPLES]))):
             self.forget()

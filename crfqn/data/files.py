@@ -10,7 +10,6 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
-import importlib
 import io
 import lzma
 import os
@@ -61,14 +60,17 @@ def _pieces_of(open_packed: Callable[[BinaryIO], Any]) -> Callable[[BinaryIO], I
 
 def _zstd() -> Any:
     """Return Python's own module for zstd (from 3.14), else that of the package `zstandard`."""
-    for name in ("compression.zstd", "zstandard"):
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            continue
-    raise DataError(
-        "zstd-compressed files need the package zstandard (or Python 3.14): pip install 'crfqn[formats]'"
-    )
+    with suppress(ImportError):
+        from compression import zstd
+
+        return zstd
+    try:
+        import zstandard
+    except ImportError:
+        raise DataError(
+            "zstd-compressed files need the package zstandard (or Python 3.14): pip install 'crfqn[formats]'"
+        ) from None
+    return zstandard
 
 
 def _zstd_pieces(packed: BinaryIO) -> Iterator[bytes]:

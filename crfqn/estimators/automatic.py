@@ -1,7 +1,6 @@
-"""Solvers and strengths by their names, and what "auto" stands for.
+"""Solvers and strengths by their names, and strengths that are "auto".
 
-The solver behind `solver="auto"` is chosen by penalty, number of weights and density. Strengths are chosen by the noise
-of gradients (`crfqn.objectives.gradient_noise`):
+Strengths are chosen by the noise of gradients (`crfqn.objectives.gradient_noise`):
 
     l1 = 0.1 noise,    group_l1 = 0.2 noise,    that of a single weight
     l2 = 2 x unit information,    and beside it, of sequences, l1 = 0.25 noise
@@ -21,8 +20,8 @@ the weights of feature f; those over rows other than L1/L2 are in section 4.7 of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -30,20 +29,19 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, Coords
-from crfqn.choices import PENALTIES, STRENGTHS, PenaltySpec, load_class
+from crfqn.choices import PENALTIES, STRENGTHS, PenaltySpec
 from crfqn.errors import InputError
 from crfqn.messages import hint, shorten
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
-from crfqn.objectives.objective import has_state
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties.penalty import Layout
+from crfqn.registry import find
+from crfqn.solvers.automatic.auto_solver import FOR_FLAT, AutoSolver, for_items
 from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.coordinate.row_state import RowBlocks
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
-from crfqn.solvers.dual.decomposition_state import DualItems
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State, requirements
-from crfqn.solvers.prox_qn import CostAwareSweeps, ProxQN, TokenWise, TopViolators
+from crfqn.solvers.protocols import Penalty
+from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.sparsa import SpaRSA
@@ -51,132 +49,23 @@ from crfqn.solvers.stochastic.perceptron import AROW, AveragedPerceptron, Passiv
 from crfqn.solvers.stochastic.sgd import SGDL1
 
 AUTO = "auto"
-PAPERS = "crfqn.papers"  # methods that only reproduce a paper stand as names, and are imported when asked for
-# Weights. scikit-learn's digits (640): Prox-QN 0.6 s, block coordinate descent 0.8 s, or 2.1 s and 1,000 sweeps without
-# an end with intercepts; iris and wine: 20 to 80 steps, 500 to 1,000 sweeps; 20 newsgroups (2.6 million): 60 s, 10 s.
-FEW = 2000
-# Of the entries. MNIST (19 %) to 1e-3 of the optimum by Prox-QN and by block coordinate descent: 4 s and 31 s
-# (logistic, one core), 2 s and 9 s (multitask hinge, two cores), 5 s and 4 s (squared hinge, one core).
-DENSE = 0.05
-FULL = 0.5  # of the entries: dense arrays are not turned into index arrays, and rows need these
-# What a Gram matrix may cost in steps of L-BFGS. It saves a third of the steps or more; its products are faster than
-# those of a step, with few columns, by some factor of 4. Seconds without and with it, at l2 = 1 and .01, one core:
-# breast cancer (569 x 30) .38 and .15, 1.2 and .20; wine .29 and .10, .91 and .17; digits .55 and .66 (.01); made-up
-# ones with the condition number 1e4: 4,000 x 100 .13 and .05, .60 and .06; 3,000 x 600 .41 and .24, 2.5 and .25.
-GRAM_STEPS = 60
-SMOOTH, SEPARABLE, NONCONVEX, NONCONVEX_GROUPS = LBFGS(), ProxQN(), OWLQN(), SpaRSA()
-# Passes over flat items are cheap and a metric of many weights is not: 20 newsgroups to 1e-4 in .7 instead of .9 s.
-FOR_FLAT = ProxQN(entry=TopViolators(500))
-# What a sample of the items says is worth less where most of them have no loss at the optimum, and rows of a dense
-# metric cost more than what the last sweeps win.
-FOR_LIKELIHOODS = ProxQN(sweeps=CostAwareSweeps(most=20))
-FOR_MARGINS = ProxQN(
-    warm_start=None, metric=TokenWise(n_positions=6000), sweeps=CostAwareSweeps(20), entry=TopViolators(1000)
-)
 
-# For losses over rows of dense features, by the names that the table of losses has for them.
-TUNED: Mapping[str, Solver] = {"rows": RowDescent(), "margins": FOR_MARGINS, "likelihoods": FOR_LIKELIHOODS}
-
-
-@dataclass(frozen=True)
-class AutoSolver(Solver):
-    """Solver that passes each problem on to the method that suits it, chosen once objective and penalty are known.
-
-    smooth, smooth_narrow, smooth_text : for L2 only; the second where a Gram matrix saves more than it costs
-        (`is_narrow`), the third where less than 5 % of the entries are not zero and its dual variables can be made
-    separable : for penalties that are a sum over single weights (L1, elastic net)
-    few, sparse, dense, full : for penalties with groups: up to `few_weights` weights; with more, by the share of the
-        entries that are not zero: less than 5 %, less than 50 %, and from 50 % on
-    nonconvex, nonconvex_groups : for losses that are not convex, under L2 or without curvature, and under groups:
-        gradients are enough
-    """
-
-    smooth: Solver = SMOOTH
-    smooth_narrow: Solver | None = None
-    smooth_text: Solver | None = None
-    separable: Solver = SEPARABLE
-    few: Solver = SEPARABLE
-    sparse: Solver = SEPARABLE
-    dense: Solver = SEPARABLE
-    full: Solver = SEPARABLE
-    nonconvex: Solver = NONCONVEX
-    nonconvex_groups: Solver = NONCONVEX_GROUPS
-    few_weights: int = FEW
-
-    def chosen(self, objective: Objective, penalty: Penalty) -> Solver:
-        """Return the solver for this objective and penalty."""
-        if not penalty.is_separable:
-            if not objective.is_convex:
-                return self.nonconvex_groups
-            if objective.n_coords <= self.few_weights:
-                return self.few
-            has_rows = penalty.is_row_separable and penalty.is_uniform and has_state(objective, RowBlocks)
-            share = objective.mean_occurrence / max(objective.n_positions, 1)
-            if share >= FULL or not has_rows:
-                return self.full
-            return self.dense if share >= DENSE else self.sparse
-        if not objective.is_convex and (penalty.is_quadratic or not objective.has_curvature):
-            return self.nonconvex
-        if not penalty.is_quadratic:
-            return self.separable
-        # With dual variables a pass over few entries is as cheap as one of L-BFGS, and 10 to 20 passes are enough where
-        # L-BFGS takes 60 to 80 and vectors as long as all weights.
-        is_sparse = self.smooth_text and objective.mean_occurrence < DENSE * objective.n_positions
-        if self.smooth_text and is_sparse and penalty.is_uniform and has_state(objective, DualItems):
-            return self.smooth_text
-        return self.smooth_narrow if self.smooth_narrow and is_narrow(objective) else self.smooth
-
-    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return the requirements of the chosen solver."""
-        return requirements(self.chosen(objective, penalty), objective, penalty)
-
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """Return the states of the chosen solver's steps."""
-        return self.chosen(objective, penalty).steps(objective, penalty, start)
-
-
-def is_narrow(objective: Objective) -> bool:
-    """Return whether features are dense and so few that their Gram matrix, N F^2 operations and F^3 / 3 for its factor,
-    pays within GRAM_STEPS steps of L-BFGS, 4 N F K each."""
-    if objective.mean_occurrence < FULL * objective.n_positions or not objective.has_gram:
-        return False
-    n, n_features = float(objective.n_positions), float(objective.n_features)
-    n_states = objective.n_node_coords / n_features
-    return n_features + n_features**2 / (3.0 * n) <= 4.0 * n_states * GRAM_STEPS
-
-
-def for_items(
-    sparse: Solver | None = None, dense: Solver | None = None, full: Solver | None = None
-) -> AutoSolver:
-    """Return the automatic solver of flat classifiers; `sparse`, `dense` and `full` replace its defaults for groups."""
-    return AutoSolver(
-        smooth=LBFGS(warm_up=False),
-        smooth_narrow=LBFGS(warm_up=False, in_gram_metric=True),
-        smooth_text=DualDecomposition(),
-        separable=FOR_FLAT,
-        sparse=sparse or RowDescent(),
-        dense=dense or FOR_MARGINS,
-        full=full or FOR_MARGINS,
-    )
-
-
-SolverTable = dict[
-    str, Callable[[], Any] | str
-]  # a class or function that makes a solver, or its dotted name
+# The function that makes each solver, or its name in `crfqn.registry`.
+SolverTable = dict[str, Callable[[], Any] | str]
 SOLVERS: SolverTable = {
     AUTO: AutoSolver,
     "prox-qn": ProxQN,
     "prox-qn-paper": ProxQN.paper,
     "owl-qn": OWLQN,
-    "prox-gd": f"{PAPERS}.zhong2014.prox_gd.ProxGD",
-    "fista": f"{PAPERS}.zhong2014.prox_gd.FISTA",
+    "prox-gd": "ProxGD",
+    "fista": "FISTA",
     "spa-rsa": SpaRSA,
     "l-bfgs": LBFGS,
     "sgd": SGDL1,
     "averaged-perceptron": AveragedPerceptron,
     "passive-aggressive": PassiveAggressive,
     "arow": AROW,
-    "feature-bcd": f"{PAPERS}.zhong2014.feature_bcd.FeatureBCD",
+    "feature-bcd": "FeatureBCD",
 }
 STRUCTURED_SOLVERS: SolverTable = {**SOLVERS, "block-frank-wolfe": BlockFrankWolfe}
 LINEAR_SOLVERS: SolverTable = {
@@ -186,10 +75,10 @@ LINEAR_SOLVERS: SolverTable = {
     "bcd": RowDescent,
     "bcd-constant": partial(RowDescent, step="constant"),
     "dual": DualDecomposition,
-    "fbpd": f"{PAPERS}.chierchia2015.regularised.FBPD",
-    "fobos": f"{PAPERS}.blondel2013.fobos.FOBOS",
+    "fbpd": "FBPD",
+    "fobos": "FOBOS",
     "l-bfgs": partial(LBFGS, warm_up=False),
-    "gls": f"{PAPERS}.agarwal2014.gls.GLS",
+    "gls": "GLS",
 }
 FROM_MISTAKES = ("averaged-perceptron", "passive-aggressive", "arow")
 SEEDS = ("random_state", "seed")  # what solvers call theirs
@@ -201,7 +90,7 @@ def named_solver(solver: Any, known: SolverTable, random_state: Any) -> Any:
         return solver
     check_solver(solver, known)
     row = known[solver]
-    return seeded((load_class(row) if isinstance(row, str) else row)(), random_state)
+    return seeded((find(row) if isinstance(row, str) else row)(), random_state)
 
 
 def check_solver(solver: Any, known: SolverTable) -> None:
@@ -344,8 +233,6 @@ def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | 
 def make_penalty(name: str, strengths: Strengths, layout: Layout, norm: str | None = None) -> Penalty:
     """Return the penalty of a name, with the norm of rows that its row of the table has, or another one."""
     row = named_penalty(name)
-    class_path = row.class_path if layout.feature_groups is None else row.with_groups
-    penalty: Penalty = load_class(class_path).from_strengths(
-        strengths, layout._replace(norm=norm or row.norm)
-    )
+    class_name = row.class_name if layout.feature_groups is None else row.with_groups
+    penalty: Penalty = find(class_name).from_strengths(strengths, layout._replace(norm=norm or row.norm))
     return penalty

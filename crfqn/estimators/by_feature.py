@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.choices import BY_FEATURE, PENALTIES, ByFeatureRow, load_class
+from crfqn.choices import BY_FEATURE, PENALTIES, ByFeatureRow
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, learns_from_mistakes, named_penalty
 from crfqn.model.space import Space
 from crfqn.penalties.penalty import Layout
+from crfqn.registry import find
 
 
 def given(settings: Any) -> dict[str, ByFeatureRow]:
@@ -49,7 +50,7 @@ def with_data_by_feature(settings: Any, space: Space, layout: Layout) -> Layout:
     for name, row in given(settings).items():
         if space.n_dense and not row.takes_dense:
             raise InputError(f"{name}: expected items without a dense block, got crfqn.Features")
-        in_columns, in_layout = load_class(row.in_columns), load_class(row.in_layout)
+        in_columns, in_layout = find(row.in_columns), find(row.in_layout)
         by_column = in_columns(getattr(settings, name), space.axes.features, space.n_features)
         layout = layout._replace(**{row.place: in_layout(by_column, space, layout)})
     return layout

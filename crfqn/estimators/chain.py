@@ -35,12 +35,7 @@ from crfqn.estimators.online import (
 from crfqn.estimators.problem import start_within
 from crfqn.estimators.settings import ChainSettings
 from crfqn.estimators.sources import Encoded
-from crfqn.estimators.training import (
-    available_if,
-    has_probabilities,
-    refuse_scores_of_single_labels,
-    with_tasks,
-)
+from crfqn.estimators.training import available_if, has_probabilities, with_tasks
 from crfqn.model.explanations import Explanation
 from crfqn.model.model import Decoding
 from crfqn.model.sequences import SequenceModel
@@ -267,7 +262,6 @@ class ChainCRF(ChainSettings, LinearEstimator):
         AttributeError
             A threshold for a model without probabilities.
         """
-        refuse_scores_of_single_labels()
         return self._fitted.predict(X, known, self._engine, once=once, threshold=threshold)
 
     @available_if(has_probabilities)
@@ -297,7 +291,6 @@ class ChainCRF(ChainSettings, LinearEstimator):
     def predict_proba(self, X: Any, known: Any = None) -> list[NDArray[np.float64]]:
         """Return the probabilities of the labels of each position, in the order of `classes_`: `predict_marginals`
         under scikit-learn's name, which pipelines have."""
-        refuse_scores_of_single_labels()
         return self.predict_marginals(X, known)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -539,7 +532,3 @@ class ChainCRF(ChainSettings, LinearEstimator):
         clone: Any = super(ChainCRF, bare).__sklearn_clone__()
         clone.client = self.client
         return clone
-
-    def _check_parameters(self) -> None:
-        refuse_scores_of_single_labels()
-        super()._check_parameters()

@@ -21,9 +21,9 @@ from crfqn.arrays import SparseWeights
 from crfqn.atomic_write import StrPath, check_writable
 from crfqn.data.model_file import ModelFile, read_model, write_model
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.automatic import AutoSolver
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
+from crfqn.solvers.automatic.auto_solver import AutoSolver
 from crfqn.solvers.minimize import RunRecord
 from crfqn.solvers.protocols import Point, Solver
 

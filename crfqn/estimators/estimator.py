@@ -20,7 +20,7 @@ from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights, Vector
 from crfqn.choices import STRENGTHS
 from crfqn.data.hybrid import Features
 from crfqn.data.model_file import ModelFile, write_model
-from crfqn.errors import EmptyModelWarning, InputError, is_called_from, warn_caller
+from crfqn.errors import EmptyModelWarning, InputError, warn_caller
 from crfqn.estimators.automatic import Strengths
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.problem import Problem, pose, run
@@ -28,7 +28,6 @@ from crfqn.estimators.settings import Settings
 from crfqn.estimators.sources import Encoded
 from crfqn.estimators.storage import opened, whole_content
 from crfqn.estimators.training import (
-    SEARCHES,
     Callbacks,
     CallbackSupportMixin,
     held_out,
@@ -191,7 +190,7 @@ class LinearEstimator(Settings, CallbackSupportMixin, Estimator):
         result, reason_of_empty = run(problem, self, Callbacks(self, problem.validation is not None))
         self._take(self._model_of(problem, result, problem.strengths))
         warn_of_end(result, self.tol_, problem.objective.is_convex)
-        if reason_of_empty is not None and not is_called_from(SEARCHES):
+        if reason_of_empty is not None:
             warn_caller(reason_of_empty, EmptyModelWarning)
         pass_on_interrupt(result)
         return self

@@ -8,14 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from crfqn.arrays import Vector
-from crfqn.choices import FLAT, LOSSES, UNKNOWN, Form, load_class
+from crfqn.choices import FLAT, LOSSES, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
     AUTO,
     LINEAR_PARAMETERS,
     LINEAR_SOLVERS,
-    PAPERS,
-    TUNED,
     Strengths,
     linear_solver,
     make_penalty,
@@ -28,6 +26,8 @@ from crfqn.estimators.sources import InMemory, Source
 from crfqn.model.labels import LabelSpace
 from crfqn.parameters import with_parameter_documentation
 from crfqn.penalties.penalty import Layout, Penalty
+from crfqn.registry import find
+from crfqn.solvers.automatic.auto_solver import TUNED
 
 
 @with_parameter_documentation
@@ -146,7 +146,7 @@ class MulticlassClassifier(ItemClassifier):
             dense, full = LOSSES[self.loss].dense
             return linear_solver(self, TUNED[dense], TUNED[full])
         if self.constraint is not None:
-            return load_class(f"{PAPERS}.chierchia2015.constrained.ConstrainedFBPD")()
+            return find("ConstrainedFBPD")()
         rows = given(self).values()
         able = [name for name in self._trained_by if all(name in row.solvers for row in rows)]
         name = able[0] if self.solver == AUTO else self.solver
@@ -164,7 +164,7 @@ class MulticlassClassifier(ItemClassifier):
             source = replace(source, offset=offset)
         if self.constraint is None:
             return source
-        bounded: Source = load_class(self.loss_form.bounded)(source, float(self.constraint))
+        bounded: Source = find(self.loss_form.bounded)(source, float(self.constraint))
         return bounded
 
 

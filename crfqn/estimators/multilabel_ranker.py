@@ -23,7 +23,6 @@ from crfqn.arrays import SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
-    FOR_MARGINS,
     LINEAR_PARAMETERS,
     LINEAR_SOLVERS,
     Strengths,
@@ -45,6 +44,7 @@ from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.parameters import with_parameter_documentation
 from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.result import Result, Status
+from crfqn.solvers.automatic.auto_solver import FOR_MARGINS
 from crfqn.threads import Pool
 
 HALF_MARGIN = (

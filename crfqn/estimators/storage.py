@@ -16,8 +16,9 @@ from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.model.content import ModelContent
 from crfqn.model.opening import MODELS
 from crfqn.model.stored_training import check_training
+from crfqn.registry import find
 
-# The class of each kind of model, a name of `crfqn`, which imports it when it is asked for.
+# The class of each kind of model, imported when a file of its kind is loaded.
 KINDS = {
     "calibrated-least-squares": "CalibratedLeastSquares",
     "chain-crf": "ChainCRF",
@@ -79,7 +80,7 @@ def restore(file: ModelFile) -> Any:
     try:
         if file.kind in MODELS:
             check_training(file)
-        estimator = getattr(crfqn, KINDS[file.kind])._from_settings(file.table("settings"))
+        estimator = find(KINDS[file.kind])._from_settings(file.table("settings"))
         try:
             estimator._check_parameters()
         except InputError as error:

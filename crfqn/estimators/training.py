@@ -7,11 +7,10 @@ scikit-learn has callbacks, such as progress bars inside of searches, from 1.9 o
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
-from types import FrameType, MethodType
+from types import MethodType
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -19,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crfqn import metrics
 from crfqn.arrays import SparseWeights
-from crfqn.errors import InputError, warn_caller
+from crfqn.errors import InputError, warn_caller, without_item_warnings
 from crfqn.messages import named_places, validation_places
 from crfqn.progress import ProgressDisplay, telling_of_compilation
 from crfqn.result import Progress, Result, Status
@@ -39,7 +38,6 @@ except ImportError:  # before scikit-learn 1.9
     HAS_CALLBACKS = False
 
 SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
-SEARCHES = "sklearn.model_selection"  # score models under every strength, too strong ones as well
 OWN_SCORE = "accuracy"  # what the estimators' `score` returns
 TOKEN_SCORE, CHUNK_F1 = "token_accuracy", "chunk_f1"
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -118,7 +116,7 @@ def held_out(
     name, scorer = named_scorer(settings.scoring, settings._own_scores)
 
     def score(weights: SparseWeights) -> float:
-        with named_places(validation_places()):
+        with named_places(validation_places()), without_item_warnings():
             return float(scorer(estimator_of(weights), X, y))
 
     return ValidationSet(score, cost, settings.patience, name, (X, y))
@@ -151,49 +149,6 @@ def named_scorer_of(name: Any) -> tuple[str, Callable[..., float]]:
         raise InputError(
             f"scoring: {error}; names of scikit-learn's and a callable(estimator, X, y) are taken, too"
         ) from None
-
-
-def refuse_scores_of_single_labels() -> None:
-    """Raise InputError where scikit-learn trains or labels sequences to score them by a metric of its own.
-
-    Its metrics refuse labels that are lists before they look at the predictions, so that no estimator can make them
-    work: a search would train, warn of scores of nan, and return any of its models. What it is going to score by is
-    known to those who call us alone.
-    """
-    for scorer in _waiting_scorers():
-        metric = getattr(scorer, "_score_func", None)
-        if str(getattr(metric, "__module__", None)).startswith("sklearn.metrics."):
-            names = [name for name in metrics.scorer_names() if _is_named(scorer, name)] or ["accuracy"]
-            raise InputError(
-                f"scoring: {getattr(metric, '__name__', metric)} of scikit-learn takes one label an item, and here an "
-                f'item has a list of them; expected scoring=crfqn.metrics.find_scorer("{names[0]}"), which scores all '
-                "positions, or another of crfqn.metrics.scorer_names()"
-            )
-
-
-def _waiting_scorers() -> Iterator[Any]:
-    """Yield the scorers of the functions of scikit-learn that have called us with nobody else's between."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        root = str(frame.f_globals.get("__name__")).partition(".")[0]
-        if root == "sklearn":
-            for name in ("scorer", "self"):
-                scorer = frame.f_locals.get(name)
-                several = scorer if isinstance(scorer, dict) else getattr(scorer, "_scorers", None)
-                yield from [scorer] if several is None else several.values()
-        elif root != __name__.partition(".")[0]:
-            return
-        frame = frame.f_back
-
-
-def _is_named(scorer: Any, name: str) -> bool:
-    """Return whether a scorer is the one that scikit-learn calls by a name."""
-    from sklearn.metrics import get_scorer
-
-    try:
-        return repr(get_scorer(name)) == repr(scorer)
-    except ValueError:  # none of scikit-learn's names
-        return False
 
 
 def warn_of_end(result: Result, tol: float, is_convex: bool) -> None:

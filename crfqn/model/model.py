@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from math import exp, log
 from numbers import Real
 from typing import Any, NamedTuple, Self
@@ -27,6 +26,7 @@ from crfqn.model.content import DENSE, ModelContent
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.trained import FittedModel
 from crfqn.model.weights import WeightMatrix
+from crfqn.registry import find
 
 INTERCEPT = "(intercept)"
 TEMPERATURES = 1e-3, 1e3  # the least and the largest
@@ -107,9 +107,7 @@ class Model(FittedModel):
         ModelFileError
             As of `crfqn.load`, and for kinds of models that need their estimator (`crfqn.load`).
         """
-        return import_module("crfqn.model.opening").open_model(
-            source
-        )  # which knows the classes below this one
+        return find("open_model")(source)  # which knows the classes below this one
 
     @property
     def coef_(self) -> Any:

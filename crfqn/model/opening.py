@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from crfqn.choices import load_class
 from crfqn.data.model_file import ModelFile, ModelSource, at_hand, read_model, start_of
 from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.model.content import CHAIN, CLASSIFIER, FLAT, TAXONOMY
 from crfqn.model.crfsuite_model import MAGIC, read_crfsuite
 from crfqn.model.stored_training import check_training
+from crfqn.registry import find
 
 # Classes of the kinds, imported when a file of theirs is opened.
-MODELS = {CHAIN: "crfqn.model.sequences.SequenceModel"} | dict.fromkeys(
-    (FLAT, CLASSIFIER, TAXONOMY), "crfqn.model.items.ItemModel"
-)
+MODELS = {CHAIN: "SequenceModel"} | dict.fromkeys((FLAT, CLASSIFIER, TAXONOMY), "ItemModel")
 
 
 def open_model(source: ModelSource) -> Any:
@@ -37,7 +35,7 @@ def model_of(file: ModelFile) -> Any:
         )
     try:
         check_training(file)
-        return load_class(MODELS[file.kind]).of_file(file)
+        return find(MODELS[file.kind]).of_file(file)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError) as error:
         if isinstance(error, ModelFileError):
             raise

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.column_watch import QUIET, ColumnWatch
+from crfqn.data.column_watch import ColumnWatch
 from crfqn.data.items import Items
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import TokenRows, known_rows
 from crfqn.data.vocabulary import UNSEEN, Pairs, Vocabulary
-from crfqn.errors import UnknownFeaturesWarning, is_called_from, warn_caller
+from crfqn.errors import UnknownFeaturesWarning, warn_caller, warns_of_items
 
 # The first calls of a model for dicts are looked at for keys without known values, from then on one in so many: a look
 # takes a quarter of the time that labelling takes.
@@ -26,7 +26,7 @@ def warn_of_unknown(counts: NDArray[np.integer], n_positions: NDArray[np.integer
     """Warn of items without known features, (I,) counts of them; an item without positions has none to know."""
     is_unknown = counts == 0 if n_positions is None else (counts == 0) & (n_positions > 0)
     n_unknown = int(is_unknown.sum())
-    if n_unknown == 0 or is_called_from(*QUIET):
+    if n_unknown == 0 or not warns_of_items():
         return
     positions = "" if n_positions is None else f" ({n_positions[is_unknown].sum():,} positions)"
     message = (

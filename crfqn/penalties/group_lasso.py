@@ -18,18 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
-from crfqn.choices import load_class
 from crfqn.errors import InputError
 from crfqn.kernels.coordinate_descent import Subproblem
 from crfqn.kernels.group_descent import BlockPenalty, descend_groups
 from crfqn.kernels.row_norm import block_distances, prox_blocks
 from crfqn.penalties.blocks import Partition
 from crfqn.penalties.penalty import NO_RIDGE, PenalisedRows, Penalty, Ridge
+from crfqn.registry import find
 
-NORMS: Mapping[str, str] = {  # the classes of the penalty at some coordinates
-    "l2": "crfqn.penalties.group_lasso.LocalGroupLasso",
-    "linf": "crfqn.papers.chierchia2015.norms.LocalLargestSizes",
-}
+# The classes of the penalty at some coordinates.
+NORMS: Mapping[str, str] = {"l2": "LocalGroupLasso", "linf": "LocalLargestSizes"}
 ROUNDING = 1e-12  # relative to a bound: the rounding of a row's dual norm
 MOST_NEWTON = 100
 
@@ -79,7 +77,7 @@ class GroupLasso(Penalty):
     @property
     def local(self) -> type[LocalGroupLasso]:
         """The class of the penalty at some coordinates."""
-        return load_class(NORMS[self.norm])
+        return find(NORMS[self.norm])
 
     @property
     def has_hidden_kinks(self) -> bool:  # type: ignore[override]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import itertools
 import re
@@ -31,8 +30,7 @@ def delimited_lines(batches: Batches, delimiter: str = ",") -> Iterator[str]:
 
 def parquet_bytes(batches: Batches) -> bytes:
     """Return the same table as a Parquet file."""
-    arrow = import_extra("pyarrow", "formats", "Parquet")
-    parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
+    arrow, parquet = import_arrow()
     header, *rows = itertools.chain.from_iterable(_rows(batches))
     columns = zip(*rows, strict=True) if rows else ([] for _ in header)
     sink = io.BytesIO()
@@ -104,11 +102,13 @@ def _cell(text: str, delimiter: str, is_quoted: bool) -> str:
     return buffer.getvalue()[: -len(delimiter) - 2 * is_quoted]
 
 
-def import_extra(package: str, extra: str, purpose: str) -> Any:
-    """Return a package; DataError, naming the extra of crfqn that brings it, where it is not installed."""
+def import_arrow() -> tuple[Any, Any]:
+    """Return pyarrow and its module for Parquet; DataError, naming the extra of crfqn, if it is not installed."""
     try:
-        return importlib.import_module(package)
+        import pyarrow
+        from pyarrow import parquet
     except ImportError as error:
         raise DataError(
-            f"{purpose} needs the package {package}, which is not installed: pip install 'crfqn[{extra}]'"
+            "Parquet needs the package pyarrow, which is not installed: pip install 'crfqn[formats]'"
         ) from error
+    return pyarrow, parquet

@@ -29,7 +29,7 @@ from crfqn.data_options import OF_COLUMNS
 from crfqn.errors import DataError, EmptyDataError
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Format
 from crfqn.readers.items import Documents, Labeled, Places
-from crfqn.readers.table_writing import delimited_lines, import_extra, parquet_bytes, relabelled_cell
+from crfqn.readers.table_writing import delimited_lines, import_arrow, parquet_bytes, relabelled_cell
 
 LABELS = ("label", "labels", "tag", "tags")
 OF_ROWS = (*LABELS, "class", "target")
@@ -237,8 +237,7 @@ def parquet_titles(path: Readable) -> list[str]:
 @contextmanager
 def _parquet(path: Readable) -> Iterator[tuple[Any, Any]]:
     """Give pyarrow's module for Parquet and a file's content; DataError for what is no such file."""
-    parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
-    arrow = import_extra("pyarrow", "formats", "Parquet")
+    arrow, parquet = import_arrow()
     try:
         yield parquet, arrow.BufferReader(read_bytes(path))
     except (arrow.ArrowException, OSError) as error:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import crfqn
-from crfqn.choices import BY_FEATURE, LOSSES, STRENGTHS, load_class
+from crfqn.choices import BY_FEATURE, LOSSES, STRENGTHS
 from crfqn.data_options import ObjectiveSection, keys_in
 from crfqn.errors import InputError, RecipeError
 from crfqn.model.featurizers import Featurizer
@@ -16,11 +15,11 @@ from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.schema import KINDS, Recipe, check_keys, shown
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 from crfqn.recipes.sources import Observed, Origin, Prepared
+from crfqn.registry import find
 
 if TYPE_CHECKING:
     from crfqn.estimators.estimator import LinearEstimator
 
-# Names of `crfqn`, which imports them when they are asked for.
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
 # Parameters that other sections set, or the data.
 ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", "min_count", *keys_in(ObjectiveSection)}
@@ -128,7 +127,7 @@ def by_feature_in_columns(model: Any, prepared: Prepared) -> None:
     for name, row in BY_FEATURE.items():
         value = getattr(model, name, None)
         if isinstance(value, Mapping) and features is not None and features.names is not None:
-            by_name = load_class(row.in_columns)(value, features.names, len(features.names))
+            by_name = find(row.in_columns)(value, features.names, len(features.names))
             columns = np.full(features.n_columns, row.unnamed)
             columns[features.columns] = by_name
             setattr(model, name, columns)
@@ -161,7 +160,7 @@ def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> 
 def _class_of(structure: str, loss: str) -> Any:
     """Return the class of a recipe's estimator; of flat labels the loss decides between several."""
     flat = LOSSES[loss].estimator if loss in LOSSES else "MulticlassClassifier"  # whose check refuses it
-    return getattr(crfqn, CLASS_OF_STRUCTURE.get(structure, flat))
+    return find(CLASS_OF_STRUCTURE.get(structure, flat))
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
@@ -171,7 +170,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     settings = {name: value for name, value in settings.items() if value is not None}
     for name, row in BY_FEATURE.items():
         if row.read_file and isinstance(settings.get(name), str):
-            settings[name] = load_class(row.read_file)(recipe.source.parent / settings[name])
+            settings[name] = find(row.read_file)(recipe.source.parent / settings[name])
     if settings.get("class_weight") == "none":
         del settings["class_weight"]
     if structure.kind == "flat" and "penalty" not in settings:  # another loss on the command line keeps it

@@ -27,7 +27,7 @@ from crfqn.blas import single_threaded_blas
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.labels import split_by_item
 from crfqn.data.sequences import Sequences
-from crfqn.errors import InputError, warn_caller
+from crfqn.errors import InputError, warn_caller, without_item_warnings
 from crfqn.estimators.automatic import AUTO, Strengths, chosen_strengths
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.estimator import LinearEstimator
@@ -323,7 +323,7 @@ def score_on(scorer: Any, items: tuple[Any, Any] | None, where: Where) -> Score 
         return None
 
     def score(model: Any) -> float:
-        with named_places(where):
+        with named_places(where), without_item_warnings():
             return float(scorer(model, *items))
 
     return score

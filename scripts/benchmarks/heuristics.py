@@ -130,7 +130,7 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     "dense items as sparse rows": Mechanism(DUAL, sparse_rows),
     "no Gram metric": Mechanism(
-        LBFGS, lambda: patch("crfqn.estimators.automatic.is_narrow", lambda objective: False)
+        LBFGS, lambda: patch("crfqn.solvers.automatic.auto_solver.is_narrow", lambda objective: False)
     ),
     "no Newton steps at the end": Mechanism(
         "", lambda: patch("crfqn.solvers.newton_on_support.MOST_OPERATIONS", 0.0)

@@ -4,9 +4,10 @@ import warnings
 
 import pytest
 
-from crfqn import ChainCRF, Tagger, Templates, load
+from crfqn import ChainCRF, Tagger, Templates, crf_path, load
 from crfqn.data.column_watch import ColumnWatch, folded
 from crfqn.errors import UnknownFeaturesWarning
+from crfqn.regularization_path import Grid
 
 
 @pytest.fixture
@@ -111,13 +112,12 @@ def test_a_column_of_templates(tmp_path):
         assert found.startswith("column 'pos': the model knows none of 5 values, such as 'dt' and 'nn'")
 
 
-def test_searches_are_quiet(quiet):
-    from sklearn.model_selection import cross_val_score
-
-    X = [[{"flag": "True" if i % 2 else "False"}] for i in range(20)] + [
-        [{"flag": "true"}] for _ in range(20)
-    ]
+def test_models_that_a_training_or_a_path_scores_are_quiet(quiet):
+    X = [[{"flag": "True" if i % 2 else "False"}] for i in range(20)]
+    unknown = [[{"flag": "true"}] for _ in range(20)]
     y = [["Y" if "rue" in item[0]["flag"] else "N"] for item in X]
-    from sklearn.model_selection import PredefinedSplit
-
-    cross_val_score(ChainCRF(l1=0.01), X, y, cv=PredefinedSplit([0] * 20 + [1] * 20))
+    validation = (unknown, [["Y"]] * 20)
+    model = ChainCRF(l1=0.01).fit(X, y, validation=validation)
+    crf_path(ChainCRF(), X, y, grid=Grid(2), validation=validation)
+    with pytest.raises(UnknownFeaturesWarning):
+        model.predict(unknown)

@@ -20,7 +20,6 @@ from sklearn.preprocessing import PolynomialFeatures
 import crfqn
 from crfqn import CalibratedLeastSquares, GeneralizedLeastSquares, MulticlassClassifier, StagewiseRegression
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.automatic import is_narrow
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.papers import agarwal2014
 from crfqn.papers.agarwal2014 import fits, stagewise
@@ -33,6 +32,7 @@ from crfqn.papers.agarwal2014.generators import (
     RandomSubsets,
     median_distance,
 )
+from crfqn.solvers.automatic.auto_solver import is_narrow
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16.0

@@ -14,7 +14,6 @@ from sklearn.datasets import load_digits
 import crfqn.objectives
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
-from crfqn.estimators.automatic import for_items
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import Split
@@ -26,6 +25,7 @@ from crfqn.papers.blondel2014.gram_map import GramMap, KernelObjective
 from crfqn.papers.blondel2014.sub_solver_kernels import METHODS, SubSolver, solve_block
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
+from crfqn.solvers.automatic.auto_solver import for_items
 from crfqn.solvers.dual import decomposition
 from crfqn.solvers.dual.decomposition import SUB_SOLVERS, DualDecomposition
 from crfqn.solvers.dual.decomposition_kernels import solve_pairs

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn import MulticlassClassifier, choices
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import SOLVERS, for_items, named_solver
+from crfqn.estimators.automatic import SOLVERS, named_solver
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood
@@ -35,6 +35,7 @@ from crfqn.papers.chierchia2015.regularised import FBPD
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
 from crfqn.penalties import ElasticNet, Ridge
 from crfqn.penalties.factors import FeatureFactors
+from crfqn.solvers.automatic.auto_solver import for_items
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition

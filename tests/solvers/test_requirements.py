@@ -14,7 +14,6 @@ import pytest
 from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
-from crfqn.estimators.automatic import AutoSolver
 from crfqn.objectives.objective import has_state
 from crfqn.objectives.sums import Sum
 from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
@@ -22,6 +21,7 @@ from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
+from crfqn.solvers.automatic.auto_solver import AutoSolver
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS

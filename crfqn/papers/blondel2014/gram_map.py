@@ -37,6 +37,11 @@ from crfqn.threads import Pool
 BLOCK = 256  # rows made at a time: a matrix product
 
 
+def make_sub_solver(method: str, tol: float, random: NDArray[np.uint64]) -> SubSolver:
+    """Return the solver of the sub-problems by its name; tol : of the bisection; random : (1,), of the pivots."""
+    return SubSolver(METHODS[method], tol, random)
+
+
 class WorkingSet(NamedTuple):
     """Items that are worked on, the matrix between them, and copies of their variables and scores.
 
@@ -68,7 +73,7 @@ class DualKernelItems(DualItems):
         self.state = starting_items(objective, self.l2, fixed_offsets(objective))
         self.items = np.flatnonzero(self.state.masses > 0)
         self.scores = np.zeros((objective.n_states, objective.n_items))
-        self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
+        self.solver = make_sub_solver(method, tol, np.full(1, SEED, np.uint64))
         self.working: WorkingSet | None = None
 
     @property

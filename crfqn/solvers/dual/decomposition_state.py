@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,13 +26,13 @@ from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import Point
+from crfqn.registry import find
 from crfqn.solvers.dual.decomposition_kernels import DualItemArrays, DualRows, balance, sweep_items
 from crfqn.solvers.stochastic.state import check_memory
 from crfqn.threads import in_time
 from crfqn.time_limit import check_time
 
 EXACT = {"pivot": PIVOT, "sort": SORT}  # sub-solvers that project exactly, the only ones for squared hinges
-SUB_SOLVERS = "crfqn.papers.blondel2014.sub_solver_kernels"  # the module of the others
 ACCURACY = 0.1  # of conjugate gradients: what is to be left of the residual
 LEAVING = 0.02  # share of the free variables that may leave their bounds until they end
 
@@ -218,11 +217,11 @@ class DualItems(MethodState):
             def visit(items: NDArray[np.int64], slacks: Vector, findings: Vector) -> None:
                 sweep_items(items, rows, state, weights, method, self.random, least, slacks, findings)
         else:
-            kernels = import_module(SUB_SOLVERS)
-            solver = kernels.SubSolver(kernels.METHODS[self.method], self.tol, self.random)
+            sweep_items_by = find("sweep_items_by")
+            solver = find("make_sub_solver")(self.method, self.tol, self.random)
 
             def visit(items: NDArray[np.int64], slacks: Vector, findings: Vector) -> None:
-                kernels.sweep_items_by(
+                sweep_items_by(
                     items, rows, None, rows.squares, state, weights, solver, least, slacks, findings
                 )
 

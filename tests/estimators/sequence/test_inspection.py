@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from joblib import parallel_backend
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -62,6 +60,7 @@ class TestPredict:
         found = cross_val_predict(ChainCRF(l1=0.1, n_threads=1), X, Y, cv=2)
         assert f1_score(Y, list(found)) == span_f1_score(Y, found, scheme="IOB2") == 1.0
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_searches_take_scorers_and_weights(self):
         scoring = {"spans": make_span_scorer("IOB2"), "tokens": find_scorer("token_accuracy")}
         weights = np.ones(len(X))
@@ -73,23 +72,16 @@ class TestPredict:
         assert search.fit(X, Y).best_params_ == {"l1": 0.1}
 
     @pytest.mark.parametrize("y", [Y, as_objects(Y)], ids=["lists", "objects"])
-    @pytest.mark.parametrize("scoring", ["f1_weighted", ["recall_macro", "token"]], ids=str)
-    def test_strings_of_scikit_learn_are_refused_before_any_training(self, y, scoring):
-        if isinstance(scoring, list):
-            scoring = {"theirs": scoring[0], "ours": find_scorer("token_accuracy")}
-        name = scoring["theirs"] if isinstance(scoring, dict) else scoring
-        chain = ChainCRF(l1=0.1, n_threads=1, callback=lambda _: pytest.fail("it trains"))
-        message = rf'one label an item.*expected scoring=crfqn.metrics.find_scorer\("{name}"\)'
-        for model in (chain, make_pipeline(FunctionTransformer(), chain)):
-            for options in ({"error_score": "raise"}, {}, {"n_jobs": 2}):
-                with parallel_backend("threading"), pytest.raises(ValueError, match=message):
-                    cross_validate(model, X, y, cv=2, scoring=scoring, **options)
+    def test_strings_of_scikit_learn_score_nothing(self, y):
+        chain = ChainCRF(l1=0.1, n_threads=1)
+        with pytest.raises(ValueError, match="legacy multi-label"):
+            cross_validate(chain, X, y, cv=2, scoring="f1_weighted", error_score="raise")
+        with pytest.warns(UserWarning, match="Scoring failed"):
+            found = cross_validate(chain, X, y, cv=2, scoring="f1_weighted")
+        assert np.isnan(found["test_score"]).all()
 
-    def test_the_refused_scores_are_there_for_all_positions(self, model):
-        with pytest.raises(InputError, match=r'find_scorer\("jaccard_micro"\)'):
-            get_scorer("jaccard_micro")(model, X, Y)
-        with pytest.raises(InputError, match=r'roc_auc_score .*find_scorer\("accuracy"\)'):
-            get_scorer("roc_auc")(model, X, Y)
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
+    def test_scores_of_all_positions(self, model):
         for name in ("accuracy", "f1_macro"):
             search = GridSearchCV(
                 ChainCRF(n_threads=1), {"l1": [0.1, 100.0]}, cv=2, scoring=find_scorer(name)

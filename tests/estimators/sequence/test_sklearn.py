@@ -116,6 +116,7 @@ class TestParameters:
         assert {name for name in public if not name.endswith("_")} == set(model.get_params())
 
 
+@pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")  # of strong penalties in searches
 class TestTools:
     def test_train_test_split(self, X):
         X_train, X_test, y_train, y_test = train_test_split(X, PROBLEM.labels, test_size=10, random_state=0)

@@ -1,0 +1,24 @@
+"""Classes and functions by name, for tables whose rows are read before the classes are imported.
+
+`crfqn/__init__.py` registers each name with its file, which is imported when the name is first looked up. So a folder
+can use a class of a folder above it, such as a method of a paper.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all else of `import crfqn`
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+_IMPORTS: dict[str, Callable[[str], Any]] = {}
+
+
+def register(names: Iterable[str], load: Callable[[str], Any]) -> None:
+    """Register names with the function that returns the class or function of a name."""
+    _IMPORTS.update(dict.fromkeys(names, load))
+
+
+def find(name: str) -> Any:
+    """Return the class or function that is registered under a name; KeyError for another name."""
+    return _IMPORTS[name](name)
