@@ -40,7 +40,7 @@ from crfqn import (
 )
 from crfqn.compat import CRF
 from crfqn.data.model_file import read_model
-from crfqn.regularization_path import Around, Grid
+from crfqn.regularization_path import Grid, LocalGrid
 
 N_ITEMS, N_LABELS, N_FEATURES = 90, 4, 24
 PREDICTIONS = ("predict", "predict_proba", "decision_function", "predict_sets")
@@ -197,7 +197,7 @@ ITEMS: Kinds = {
     "flat loaded": (lambda: loaded(flat().fit(SPARSE, NAMES)), SPARSE),
     "flat pickled": (lambda: pickle.loads(pickle.dumps(flat().fit(SPARSE, NAMES).calibrate(temperature=2.0))), SPARSE),
     "flat path": (lambda: crf_path(flat(), SPARSE, NAMES, grid=Grid(4), cv=2).best_model, SPARSE),
-    "flat around": (lambda: crf_path(flat(), SPARSE, NAMES, grid=Around(3), cv=2).best_model, SPARSE),
+    "flat around": (lambda: crf_path(flat(), SPARSE, NAMES, grid=LocalGrid(3), cv=2).best_model, SPARSE),
     "squared hinge": (lambda: margins().fit(SPARSE, NAMES), SPARSE),
     "hinge": (lambda: margins(loss="hinge", penalty="l2", l2=1.0).fit(SPARSE, NAMES), SPARSE),
     "hinge batches": (

@@ -107,10 +107,10 @@ def _train_path(
     is_quiet: bool,
 ) -> "RegularizationPath":
     """Return the models trained until a signal or the deadline, scored on held-out items or by cross-validation."""
-    from crfqn.regularization_path import Around, Grid, crf_path
+    from crfqn.regularization_path import Grid, LocalGrid, crf_path
 
     n_values = {} if options.n_values is None else {"n_values": options.n_values}
-    grid: Any = Around(**n_values)
+    grid: Any = LocalGrid(**n_values)
     if options.l1 is not None or options.patience is not None:
         grid = Grid(**n_values, smallest=options.l1, patience=options.patience)
     model.set_params(callback=lambda record: interrupts.stops(record) or deadline.is_over())

@@ -1,6 +1,6 @@
 """Models for many strengths of the penalty, on a descending path or around a default, and the best of them."""
 
-from crfqn.regularization_path.grid import Around, Grid, RegularizationPath
+from crfqn.regularization_path.grid import Grid, LocalGrid, RegularizationPath
 from crfqn.regularization_path.path import crf_path
 
-__all__ = ["Around", "Grid", "RegularizationPath", "crf_path"]
+__all__ = ["Grid", "LocalGrid", "RegularizationPath", "crf_path"]

@@ -7,13 +7,13 @@ precisely each is solved. `crfqn.plot.PathDisplay` draws the record.
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import StringIO
 from itertools import product
-from numbers import Integral
 from operator import attrgetter
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from crfqn.atomic_write import replace_data_file
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import Strengths
 from crfqn.estimators.estimator import LinearEstimator
-from crfqn.parameters import is_number
+from crfqn.parameters import Parameter, check_parameters
 
 LOOSER = 10.0  # times tol: the tolerance of all values but the last
 # Where the default grid ends at the latest: at this share of l1_max, where dense features have come in, and at this
@@ -64,6 +64,16 @@ class Grid:
         Invalid parameters.
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
+        "n_values": Parameter("", int, low=1),
+        "ratio": Parameter(
+            "", float, above=0.0, below=1.0, is_optional=True, expects="a number between 0 and 1"
+        ),
+        "smallest": Parameter("", float, above=0.0, is_optional=True),
+        "inner_tol": Parameter("", float, low=0.0, is_optional=True),
+        "patience": Parameter("", int, low=1, is_optional=True),
+    }
+
     n_values: int = 20
     ratio: float | None = None
     smallest: float | None = None
@@ -73,16 +83,7 @@ class Grid:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        check_count("n_values", self.n_values)
-        if self.patience is not None:
-            check_count("patience", self.patience)
-        if self.ratio is not None and not (is_number(self.ratio) and 0 < self.ratio < 1):
-            raise InputError(f"ratio: expected None or a number between 0 and 1, got {self.ratio!r}")
-        if self.smallest is not None and not (is_number(self.smallest) and 0 < self.smallest < np.inf):
-            raise InputError(f"smallest: expected None or a finite number > 0, got {self.smallest!r}")
-        tol = self.inner_tol
-        if tol is not None and not (is_number(tol) and 0 <= tol < np.inf):
-            raise InputError(f"inner_tol: expected None or a number >= 0, got {tol!r}")
+        check_parameters(self)
         if self.l1 is not None and self.group_l1 is not None:
             raise InputError("expected values of l1 or of group_l1, got both")
         for name in ("l1", "group_l1"):
@@ -123,7 +124,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Around:
+class LocalGrid:
     """Strengths around those that `fit` would use, for `crf_path`; the default itself comes first.
 
     l1 (group_l1 for penalties over rows) and l2, unless they are 0, are multiplied by powers of `factor`, the nearest
@@ -143,13 +144,17 @@ class Around:
         Invalid parameters.
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
+        "n_values": Parameter("", int, low=1),
+        "factor": Parameter("", float, above=1.0),
+    }
+    patience: ClassVar[None] = None  # all values are tried
+
     n_values: int = 9
     factor: float = 3.0
 
     def __post_init__(self) -> None:
-        check_count("n_values", self.n_values)
-        if not (is_number(self.factor) and 1 < self.factor < np.inf):
-            raise InputError(f"factor: expected a finite number > 1, got {self.factor!r}")
+        check_parameters(self)
 
     def parameter(self, estimator: LinearEstimator) -> None:
         """Return None, as no single parameter descends."""
@@ -179,12 +184,6 @@ def descending(values: ArrayLike, name: str) -> NDArray[np.float64]:
     if distinct.size == 0 or not (np.isfinite(distinct) & (distinct > 0)).all():
         raise InputError(f"{name}: expected finite numbers > 0, at least one, got {values!r}")
     return distinct
-
-
-def check_count(name: str, count: Any) -> None:
-    """Raise InputError unless `count` is a whole number from 1 on."""
-    if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
-        raise InputError(f"{name}: expected an integer >= 1, got {count!r}")
 
 
 NOISE = 2.0  # standard errors of what is chosen among several: at one, ends are below the default on test items, too

@@ -1,7 +1,7 @@
 """`crf_path`: models for many strengths at hardly more than the cost of one, and the strengths that predict best.
 
 With items to score, the strengths are those around what `fit` would train with, each solved from the optimum of a
-neighbour (`Around`). A path has values that descend from l1_max, the smallest one under which all weights are zero,
+neighbour (`LocalGrid`). A path has values that descend from l1_max, the smallest one under which all weights are zero,
 each solved from the optimum of the one before, on the weights that the strong rule leaves (`solvers.strong_rule`). The
 data are encoded once, and each fold has one store of them.
 """
@@ -35,7 +35,7 @@ from crfqn.estimators.labels import are_sets
 from crfqn.estimators.problem import Problem
 from crfqn.messages import Where, named_places, places_among, validation_places
 from crfqn.objectives.linear.feature_map import centred_weights
-from crfqn.regularization_path.grid import Around, Grid, RegularizationPath
+from crfqn.regularization_path.grid import Grid, LocalGrid, RegularizationPath
 from crfqn.result import OPTIMAL, Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.run import Run
@@ -119,7 +119,7 @@ class PathStep:
 
 
 def solve_path(
-    prepared: PreparedPath, values: NDArray[np.float64], grid: Grid, score: Score | None = None
+    prepared: PreparedPath, values: NDArray[np.float64], grid: Grid, score: Score = lambda model: np.nan
 ) -> Iterator[PathStep]:
     """Train at every value, descending, yielding each step when done; end by an interrupt."""
     point, before = prepared.point, max(prepared.l1_max, float(values[0]))
@@ -131,9 +131,7 @@ def solve_path(
         run = Run(start=point, tol=tol, proves_zeros=following == 0)
         result = train(prepared, strengths, rule, run)
         model = fitted(prepared, strengths, result)
-        yield (
-            step := PathStep(model, np.nan if score is None else score(model), rule.n_screening_violations)
-        )
+        yield (step := PathStep(model, score(model), rule.n_screening_violations))
         if step.is_cut_off:
             return
         point, before = rule.point, value
@@ -141,9 +139,7 @@ def solve_path(
             point = prepared.problem.objective.at(result.coords, result.weights)
 
 
-def solve_around(
-    prepared: PreparedPath, values: Sequence[Strengths], score: Score | None = None
-) -> Iterator[PathStep]:
+def solve_local_grid(prepared: PreparedPath, values: Sequence[Strengths], score: Score) -> Iterator[PathStep]:
     """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does; as near to the
     optimum as `fit`, so that scores are those of its models."""
     tol, stop = prepared.settings.tol_, prepared.settings.stop
@@ -157,7 +153,7 @@ def solve_around(
         result = train(prepared, strengths, prepared.solver, replace(run, start=start))
         solved.append((place, SparseWeights(result.coords, result.weights)))
         model = fitted(prepared, strengths, result)
-        yield (step := PathStep(model, np.nan if score is None else score(model)))
+        yield (step := PathStep(model, score(model)))
         if step.is_cut_off:
             return
 
@@ -185,7 +181,7 @@ def crf_path(
     X: Any,
     y: Any,
     *,
-    grid: Around | Grid | None = None,
+    grid: LocalGrid | Grid | None = None,
     sample_weight: ArrayLike | None = None,
     validation: tuple[Any, Any] | None = None,
     cv: Any = None,
@@ -203,10 +199,10 @@ def crf_path(
         the precision of the others see the grid.
     X, y, sample_weight
         As in its `fit`. X and y have one entry an item; labels by position are cut into items.
-    grid : Around or Grid, optional
+    grid : LocalGrid or Grid, optional
         The values, how precisely each is solved, and when to stop early. The default with `validation` or `cv` is
-        `Around()`: l1 and l2 around those that `fit` would use. The default without them is `Grid()`: a path of l1 (or
-        of group_l1) from the largest useful value down, without the l2 that an automatic l1 has beside it.
+        `LocalGrid()`: l1 and l2 around those that `fit` would use. The default without them is `Grid()`: a path of l1
+        (or of group_l1) from the largest useful value down, without the l2 that an automatic l1 has beside it.
     validation : (X, y), optional
         Items to score each model on.
     cv : int, scikit-learn splitter or iterable of (train, test), optional
@@ -223,9 +219,9 @@ def crf_path(
     Returns
     -------
     RegularizationPath
-        It ends early by `patience`, by an interrupt, or when the estimator's callback stops a training. With `Around`
-        and `cv` the best model is the default one unless another's mean over the folds is better by more than two
-        standard errors; `comparison` is a sentence on it.
+        It ends early by `patience`, by an interrupt, or when the estimator's callback stops a training. With
+        `LocalGrid` and `cv` the best model is the default one unless another's mean over the folds is better by more
+        than two standard errors; `comparison` is a sentence on it.
 
     Raises
     ------
@@ -254,7 +250,8 @@ def crf_path(
     """
     is_scored = validation is not None or cv is not None
     if grid is None:
-        grid = Around() if is_scored else Grid()
+        grid = LocalGrid() if is_scored else Grid()
+    is_local = isinstance(grid, LocalGrid)
     check_choices(estimator, grid, validation, cv)
     scorer = check_scoring(estimator, scoring) if is_scored else None
     if isinstance(estimator, ChainCRF) and not callable(scoring):
@@ -265,7 +262,7 @@ def crf_path(
     with prepared_path as prepared, ExitStack() as folds:
         values: Any = (
             grid.values(prepared.problem.strengths, estimator.path_parameter)
-            if isinstance(grid, Around)
+            if isinstance(grid, LocalGrid)
             else grid.values(prepared.l1_max, prepared.automatic)
         )
         columns = []
@@ -274,7 +271,7 @@ def crf_path(
             for fold in make_folds(estimator, X, items, sample_weight, cv, groups):
                 columns.append(fold_scores_of(estimator, fold, values, grid, scorer))
                 folds.callback(columns[-1].close)
-        patience, scores_so_far = grid.patience if isinstance(grid, Grid) else None, []
+        scores_so_far = []
         # All folds take a value before the next one comes, so that whatever ends the search leaves whole rows.
         for *scores, step in zip(*columns, solve(prepared, values, grid, score), strict=False):
             if step.is_cut_off and steps and is_scored:
@@ -287,7 +284,7 @@ def crf_path(
             # Under strong penalties all models predict the same label: scores count once one beats the first.
             best = int(np.argmax(scores_so_far))
             has_risen = scores_so_far[best] > scores_so_far[0]
-            if patience is not None and has_risen and len(rows) - 1 - best >= patience:
+            if grid.patience is not None and has_risen and len(rows) - 1 - best >= grid.patience:
                 break
         fold_scores = np.array(rows).reshape(len(steps), -1)
         path = RegularizationPath(
@@ -296,9 +293,9 @@ def crf_path(
             fold_scores=fold_scores,
             l1_max=prepared.l1_max,
             n_screening_violations=np.array([step.n_screening_violations for step in steps]),
-            path_parameter=next(iter(values[0])) if isinstance(grid, Around) else prepared.parameter,
-            varied=tuple(values[0]) if isinstance(grid, Around) else (),
-            has_default=isinstance(grid, Around),
+            path_parameter=next(iter(values[0])) if is_local else prepared.parameter,
+            varied=tuple(values[0]) if is_local else (),
+            has_default=is_local,
         )
         if not np.isnan(path.score).all():
             path = with_best_refined(prepared, path, score)
@@ -316,13 +313,13 @@ def crf_path(
     return path
 
 
-def score_on(scorer: Any, items: tuple[Any, Any] | None, where: Where) -> Score | None:
-    """Return the scorer as a function of the model alone, on items (X, y); None without them. `where` names their
-    places in messages."""
-    if items is None:
-        return None
+def score_on(scorer: Any, items: tuple[Any, Any] | None, where: Where) -> Score:
+    """Return the scorer as a function of the model alone, on items (X, y), nan without them. `where` names their places
+    in messages."""
 
     def score(model: Any) -> float:
+        if items is None:
+            return np.nan
         with named_places(where), without_item_warnings():
             return float(scorer(model, *items))
 
@@ -330,7 +327,7 @@ def score_on(scorer: Any, items: tuple[Any, Any] | None, where: Where) -> Score 
 
 
 def fold_scores_of(
-    estimator: LinearEstimator, fold: Fold, values: Any, grid: Grid | Around, scorer: Any
+    estimator: LinearEstimator, fold: Fold, values: Any, grid: Grid | LocalGrid, scorer: Any
 ) -> Generator[float]:
     """Yield the score of a fold under each value; it ends with a training that is cut off, but for the first."""
     score, n_scores = score_on(scorer, (fold.X_test, fold.y_test), places_among(fold.test)), 0
@@ -347,16 +344,14 @@ def fold_scores_of(
             yield step.score
 
 
-def solve(prepared: Any, values: Any, grid: Grid | Around, score: Score | None) -> Iterator[PathStep]:
+def solve(prepared: Any, values: Any, grid: Grid | LocalGrid, score: Score) -> Iterator[PathStep]:
     """Yield the step of each value of a grid."""
-    if isinstance(grid, Around):
-        return solve_around(prepared, values, score)
+    if isinstance(grid, LocalGrid):
+        return solve_local_grid(prepared, values, score)
     return solve_path(prepared, values, grid, score)
 
 
-def with_best_refined(
-    prepared: PreparedPath, path: RegularizationPath, score: Score | None
-) -> RegularizationPath:
+def with_best_refined(prepared: PreparedPath, path: RegularizationPath, score: Score) -> RegularizationPath:
     """Return the path with its best model proved to `tol`, whose passes, iterations and seconds are those of both
     trainings. Of descending values it is scored again on validation items. If the training is cut off, nothing
     changes."""
@@ -376,8 +371,8 @@ def with_best_refined(
         return path
     models, scores = list(path.models), path.score.copy()
     models[best] = refined
-    if score is not None and not path.has_default:
-        scores[best] = score(refined)
+    if not path.has_default and not np.isnan(new_score := score(refined)):
+        scores[best] = new_score
     return replace(path, models=tuple(models), score=scores)
 
 
@@ -387,15 +382,15 @@ def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
         raise InputError(
             f"estimator: expected a ChainCRF, TaxonomyCRF or MulticlassCRF, got {type(estimator).__name__}"
         )
-    if not isinstance(grid, Grid | Around):
+    if not isinstance(grid, Grid | LocalGrid):
         raise InputError(
-            f"grid: expected a crfqn.regularization_path.Grid or Around, got {type(grid).__name__}"
+            f"grid: expected a crfqn.regularization_path.Grid or LocalGrid, got {type(grid).__name__}"
         )
     if validation is not None and cv is not None:
         raise InputError("expected validation items or cv to score by, got both")
     if validation is not None and not (isinstance(validation, (tuple, list)) and len(validation) == 2):
         raise InputError(f"validation: expected a pair (X, y), got {type(validation).__name__}")
-    if isinstance(grid, Grid) and grid.patience is not None and validation is None and cv is None:
+    if grid.patience is not None and validation is None and cv is None:
         raise InputError("patience: expected validation items or cv to score by, got neither")
 
 

@@ -95,8 +95,8 @@ class TestTable:
     ({"n_values": True}, "n_values: expected an integer >= 1"),
     ({"ratio": 1.0}, "ratio: expected None or a number between 0 and 1, got 1.0"),
     ({"smallest": 0.0}, "smallest: expected None or a finite number > 0"),
-    ({"inner_tol": -1.0}, "inner_tol: expected None or a number >= 0"),
-    ({"patience": 0}, "patience: expected an integer >= 1"),
+    ({"inner_tol": -1.0}, "inner_tol: expected None or a finite number >= 0"),
+    ({"patience": 0}, "patience: expected None or an integer >= 1"),
 ])  # fmt: skip
 def test_bad_grids(settings, message):
     with pytest.raises(InputError, match=message):
@@ -104,7 +104,7 @@ def test_bad_grids(settings, message):
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"grid": 20}, r"grid: expected a crfqn\.regularization_path\.Grid or Around, got int"),
+    ({"grid": 20}, r"grid: expected a crfqn\.regularization_path\.Grid or LocalGrid, got int"),
     ({"grid": Grid(patience=2)}, "patience: expected validation items or cv to score by, got neither"),
     ({"validation": X}, r"validation: expected a pair \(X, y\), got list"),
     ({"validation": (X, Y), "cv": 3}, "got both"),

@@ -30,7 +30,7 @@ from crfqn import (
 from crfqn.choices import BY_FEATURE
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import LINEAR_SOLVERS, STRUCTURED_SOLVERS
-from crfqn.regularization_path import Around, Grid
+from crfqn.regularization_path import Grid, LocalGrid
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
 
@@ -456,7 +456,7 @@ def test_paths_of_groups_and_around_a_default():
     assert path.l1_max == pytest.approx(scaled.l1_max, rel=1e-4)
     np.testing.assert_array_equal(path.n_nonzero, scaled.n_nonzero)
     around = crf_path(
-        ChainCRF(penalty_factors={"a": 0.5}), ITEMS, LABELS, grid=Around(3), validation=(ITEMS, LABELS)
+        ChainCRF(penalty_factors={"a": 0.5}), ITEMS, LABELS, grid=LocalGrid(3), validation=(ITEMS, LABELS)
     )
     assert [model.penalty_factors for model in around.models] == [{"a": 0.5}] * 3
     assert around.models[0].l1_ == ChainCRF().fit(ITEMS, LABELS).l1_

@@ -8,7 +8,7 @@ from path_problems import X, Y, quiet, tree_case
 
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, crf_path
 from crfqn.errors import InputError
-from crfqn.regularization_path import Around, Grid
+from crfqn.regularization_path import Grid, LocalGrid
 from crfqn.result import Status
 
 CENTRE = {"l1": 2.0, "l2": 4.0, "group_l1": 0.0}
@@ -16,20 +16,20 @@ CENTRE = {"l1": 2.0, "l2": 4.0, "group_l1": 0.0}
 
 class TestValues:
     def test_nine_pairs_are_a_square_around_the_first(self):
-        values = Around(factor=2.0).values(CENTRE, "l1")
+        values = LocalGrid(factor=2.0).values(CENTRE, "l1")
         assert values[0] == {"l1": 2.0, "l2": 4.0}
         assert sorted((value["l1"], value["l2"]) for value in values) == [
             (l1, l2) for l1 in (1.0, 2.0, 4.0) for l2 in (2.0, 4.0, 8.0)
         ]
 
     def test_one_strength(self):
-        values = Around(4, factor=2.0).values(CENTRE | {"l2": 0.0}, "l1")
+        values = LocalGrid(4, factor=2.0).values(CENTRE | {"l2": 0.0}, "l1")
         assert values == [{"l1": 2.0}, {"l1": 4.0}, {"l1": 1.0}, {"l1": 8.0}]
-        assert Around(2).values(CENTRE, "l2") == [{"l2": 4.0}, {"l2": 12.0}]
+        assert LocalGrid(2).values(CENTRE, "l2") == [{"l2": 4.0}, {"l2": 12.0}]
 
     def test_nothing_to_vary(self):
         with pytest.raises(InputError, match="expected l1 > 0 or l2 > 0 to vary"):
-            Around().values(dict.fromkeys(CENTRE, 0.0), "l1")
+            LocalGrid().values(dict.fromkeys(CENTRE, 0.0), "l1")
 
     @pytest.mark.parametrize(("settings", "message"), [
         ({"n_values": 0}, "n_values: expected an integer >= 1"),
@@ -37,12 +37,12 @@ class TestValues:
     ])  # fmt: skip
     def test_bad_settings(self, settings, message):
         with pytest.raises(InputError, match=message):
-            Around(**settings)
+            LocalGrid(**settings)
 
 
 class TestModels:
     def test_the_first_is_the_default(self):
-        path = quiet(ChainCRF(), X, Y, grid=Around(5), validation=(X, Y))
+        path = quiet(ChainCRF(), X, Y, grid=LocalGrid(5), validation=(X, Y))
         for model in path.models:
             alone = ChainCRF(model.l1_, model.l2_, tol=1e-6).fit(X, Y)
             assert model.result_.value == pytest.approx(alone.result_.value, rel=2 * ChainCRF.ENOUGH)
@@ -56,7 +56,7 @@ class TestModels:
 
     def test_the_best_is_proved_to_the_tolerance(self):
         model = ChainCRF(l1=0.3, group_l1=0.3, group_norm="linf")  # which Newton's method does not solve
-        path = quiet(model, X, Y, grid=Around(3), cv=2, scoring=lambda model, *_: -model.l1_)
+        path = quiet(model, X, Y, grid=LocalGrid(3), cv=2, scoring=lambda model, *_: -model.l1_)
         assert path.best_index == path.l1.argmin() == 2
         assert path.best_model.result_.status is Status.CONVERGED
         assert path.best_model.result_.gap <= 1e-3
@@ -64,7 +64,7 @@ class TestModels:
 
     def test_scores_are_those_of_fit(self):
         for settings in ({}, {"tol": 1e-6}):
-            path = quiet(ChainCRF(**settings), X, Y, grid=Around(1), validation=(X, Y),
+            path = quiet(ChainCRF(**settings), X, Y, grid=LocalGrid(1), validation=(X, Y),
                          scoring=lambda model, *_: model.result_.value)  # fmt: skip
             alone = ChainCRF(path.l1[0], path.l2[0], **settings).fit(X, Y)
             assert path.score[0] == pytest.approx(alone.result_.value, rel=1e-9)
@@ -72,7 +72,7 @@ class TestModels:
     @pytest.mark.parametrize("model", [MulticlassClassifier(penalty="l2"), MulticlassCRF(2.0)], ids=str)
     def test_other_penalties(self, model):
         problem, _, labels = tree_case("flat")
-        path = quiet(model, problem.x, labels, grid=Around(3), cv=2)
+        path = quiet(model, problem.x, labels, grid=LocalGrid(3), cv=2)
         assert path.varied == (("l2",) if path.l1[0] == 0 else ("l1",))
         assert [path.values[n] / path.values[0] for n in (1, 2)] == pytest.approx([3, 1 / 3])
         assert next(iter(path.rows()[0])) == path.path_parameter
@@ -83,7 +83,7 @@ class TestModels:
         calls, encode = [], encoding._encode_items
         monkeypatch.setattr(encoding, "_encode_items", lambda *args: calls.append(1) or encode(*args))
         items = [[{f"f{t % 3}": 1.0} for t in range(len(labels))] for labels in Y]
-        quiet(ChainCRF(), items, Y, grid=Around(2), cv=3)
+        quiet(ChainCRF(), items, Y, grid=LocalGrid(2), cv=3)
         assert len(calls) == 1
 
 
@@ -92,7 +92,7 @@ def chosen(scores, **settings):
     calls = iter(np.ravel(scores))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the best score is that of", UserWarning)
-        return crf_path(ChainCRF(), X, Y, grid=Around(3), scoring=lambda *_: next(calls), **settings)
+        return crf_path(ChainCRF(), X, Y, grid=LocalGrid(3), scoring=lambda *_: next(calls), **settings)
 
 
 class TestChoice:
