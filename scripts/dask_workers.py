@@ -30,13 +30,14 @@ from harness.options import command
 
 from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
-from crfqn.distributed import DistributedObjective
+from crfqn.distributed import distributed_objective
 from crfqn.distributed.objective import WorkerParts
 from crfqn.errors import ViewError
+from crfqn.objectives.executors import LocalParts
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.part import Part
 from crfqn.penalties import ElasticNet
 from crfqn.recipes import build_estimator, load_recipe, prepare
 from crfqn.result import Result
@@ -57,14 +58,14 @@ class StoredShard:
 
     path: str
 
-    def __call__(self) -> Objective:
+    def __call__(self) -> Part:
         with np.load(self.path) as file:
             store = FeatureStore(*(file[name] for name in ARRAYS))
             chain = Chain(store.offsets, int(file["n_states"]))
-            return Objective(SparseMap(store, Pool(1)), Likelihood(chain, file["targets"]))
+            return Part(SparseMap(store, Pool(1)), Likelihood(chain, file["targets"]))
 
 
-class ItemsElsewhere(Sum):
+class ItemsElsewhere(Objective):
     """Blocks that refuse what shards on workers refuse, so that the same solver takes the same steps."""
 
     def check_state(self, kind: Any) -> None:
@@ -76,8 +77,7 @@ def write_shards(recipe: str, folder: str, n_shards: int) -> list[StoredShard]:
     """Write the training part of a recipe of sequences as shards of about as many items."""
     loaded = load_recipe(recipe)
     data = prepare(loaded)
-    whole = build_estimator(loaded, l1=1.0).prepare(data.X_train, data.y_train).objective
-    assert isinstance(whole, Objective)  # in one piece
+    whole = build_estimator(loaded, l1=1.0).prepare(data.X_train, data.y_train).objective.whole
     cuts = [number * whole.n_items // n_shards for number in range(n_shards + 1)]
     return [
         write_shard(whole.take(np.arange(first, last)), Path(folder) / f"{first}.npz")
@@ -86,7 +86,7 @@ def write_shards(recipe: str, folder: str, n_shards: int) -> list[StoredShard]:
 
 
 def write_shard(part: Any, path: Path) -> StoredShard:
-    """Write a part of an objective over a chain."""
+    """Write a part of the items of a chain."""
     arrays = {name: getattr(part.map.store, name) for name in ARRAYS}
     np.savez(path, **arrays, targets=part.loss.targets, n_states=part.n_states)
     return StoredShard(str(path))
@@ -114,17 +114,18 @@ def train(objective: Any, l1: float, processor: Callable[[], float]) -> TimedRun
     with single_threaded_blas():
         result = minimize(objective, ElasticNet(l1), ProxQN(), Run(tol=1e-3))
     run = TimedRun(result, time.perf_counter() - clock, processor() - before)
-    if isinstance(objective, DistributedObjective):
-        run.n_bytes = objective.tally.total - n_bytes
-        run.n_rounds = objective.tally.n_questions / len(objective.parts)
+    if isinstance(objective.executor, WorkerParts):
+        tally = objective.executor.workers.tally
+        run.n_bytes = tally.total - n_bytes
+        run.n_rounds = tally.n_questions / len(objective.parts)
     return run
 
 
-def made(name: str, client: Any, shards: list[StoredShard], parts: list[Objective]) -> Any:
+def made(name: str, client: Any, shards: list[StoredShard], parts: list[Part]) -> Any:
     """Return the objective of a kind of run, read already."""
     if name != "workers":
-        return (ItemsElsewhere if name == "process" else Sum).of(parts)
-    shared = DistributedObjective.of(client, shards)
+        return (ItemsElsewhere if name == "process" else Objective)(LocalParts(parts))
+    shared = distributed_objective(client, shards)
     assert shared.n_items == sum(part.n_items for part in parts)
     return shared
 
@@ -272,28 +273,28 @@ def cluster_of_hosts(n_workers: int, rate: str, delay: float) -> Iterator[Any]:
 # ---- the plan
 
 
-def show_screening(shared: DistributedObjective, threshold: float) -> None:
+def show_screening(shared: Any, threshold: float) -> None:
     """Print what a look at all coordinates at zero weights sends, with all shards and with one in sixteen."""
-    for some in (shared, DistributedObjective(WorkerParts(shared.workers, shared.parts[::16]))):
-        before, clock = some.tally.total, time.perf_counter()
+    for some in (shared, Objective(WorkerParts(shared.executor.workers, shared.parts[::16]))):
+        before, clock = some.executor.n_bytes, time.perf_counter()
         found = some.at(np.empty(0, np.int64), np.empty(0)).screen(threshold).coords.size
-        per_shard = (some.tally.total - before) / len(some.parts)
+        per_shard = (some.executor.n_bytes - before) / len(some.parts)
         print(
             f"screening at {threshold:g}, {len(some.parts):2d} shards: {found:,} coordinates, "
             f"{per_shard / 1e6:.3f} MB a shard, {time.perf_counter() - clock:.3f} s"
         )
 
 
-def ask(shared: DistributedObjective, point: Any, coords: Any, what: str) -> Any:
+def ask(shared: Any, point: Any, coords: Any, what: str) -> Any:
     """Ask a question, and print its bytes for a shard and an active weight, and its seconds; return the point."""
-    before, clock = shared.tally.total, time.perf_counter()
+    before, clock = shared.executor.n_bytes, time.perf_counter()
     if what == "step":
         point = point.along(coords, np.ones(coords.size)).at(1.0)
     if what in ("value", "step"):
         _ = point.value
     else:
         point.gradient(coords)
-    per_weight = (shared.tally.total - before) / len(shared.parts) / coords.size
+    per_weight = (shared.executor.n_bytes - before) / len(shared.parts) / coords.size
     seconds = time.perf_counter() - clock
     print(f"{coords.size:8,} active  {what:<15} {per_weight:6.2f} bytes {seconds:8.3f} s", flush=True)
     return point
@@ -316,7 +317,7 @@ def random_text(
     offsets = np.arange(0, n_positions + 1, 20)
     store = FeatureStore.from_matrix(matrix, offsets)
     targets = random.integers(0, n_states, n_positions).astype(np.int32)
-    return Objective(SparseMap(store, Pool(1)), Likelihood(Chain(offsets, n_states), targets))
+    return Part(SparseMap(store, Pool(1)), Likelihood(Chain(offsets, n_states), targets))
 
 
 app = command()
@@ -367,7 +368,7 @@ def simulate(
 
         cluster = LocalCluster(2, threads_per_worker=1, dashboard_address=":0")
         with cluster, Client(cluster) as client:
-            shared = DistributedObjective.of(client, shards)
+            shared = distributed_objective(client, shards)
             print(f"{shared.n_positions:,} positions, {shared.n_features:,} features, {N_SHARDS} shards")
             store = sum(Path(shard.path).stat().st_size for shard in shards) / N_SHARDS
             per_shard = positions / N_SHARDS

@@ -30,10 +30,10 @@ from harness.problems import Problem, read_stored, stored
 from harness.report import Record, Table, distinct, lines_of, matching, means, pivot, shown
 
 from crfqn.data.features import FeatureStore
-from crfqn.objectives import objective as objectives
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
+from crfqn.objectives.objective import build_objective
 from crfqn.papers.blondel2013.fobos import FOBOS
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -198,7 +198,7 @@ class Task:
         self.scale, whole = 1.0 / n_items, n_items * strength
         store = FeatureStore.from_matrix(problem.X_train, np.arange(n_items + 1))
         loss = LOSSES[kind.loss](codes.astype(np.int32), self.n_labels)
-        self.objective = objectives.Objective(SparseMap(store, Pool(1)), loss)
+        self.objective = build_objective(SparseMap(store, Pool(1)), loss)
         self.penalty: GroupLasso | ElasticNet = ElasticNet(whole)
         if kind.is_grouped:
             self.penalty = GroupLasso(whole, n_features=self.n_features, n_states=self.n_labels)

@@ -38,8 +38,9 @@ from crfqn import ChainCRF, TaxonomyCRF
 from crfqn.data.features import FeatureStore
 from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import likelihood
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.objective import Objective, build_objective
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet
@@ -489,7 +490,7 @@ def make_objective(seed: int) -> Objective:
         for t in range(first + 1, last):
             targets[t] = np.argmax(scores[t] + edges[targets[t - 1]])
     store = FeatureStore.from_matrix(np.hstack([matrix, matrix[:, :N_COPIES]]), offsets)
-    return likelihood(store, Chain(offsets, N_STATES), targets, n_threads=1)
+    return build_objective(SparseMap(store), Likelihood(Chain(offsets, N_STATES), targets))
 
 
 def run(objective: Objective, penalty: ElasticNet, solver: Any) -> Vector:

@@ -32,7 +32,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import DataUnavailableError
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import Objective, build_objective
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.dual.decomposition_state import DualItems
@@ -92,7 +92,7 @@ def hinge(problem: Problem) -> Objective:
     x = problem.X_train
     store = FeatureStore.from_matrix(x, np.arange(x.shape[0] + 1), allow_empty=True)
     labels = np.searchsorted(problem.classes, problem.y_train).astype(np.int32)
-    return Objective(SparseMap(store, Pool(1)), MulticlassHinge(labels, len(problem.classes)))
+    return build_objective(SparseMap(store, Pool(1)), MulticlassHinge(labels, len(problem.classes)))
 
 
 def of_classes(problem: Problem, n_classes: int, n_items: int, seed: int) -> Problem:

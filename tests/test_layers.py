@@ -24,7 +24,7 @@ CONTRACTS = Path(__file__).parents[1] / "pyproject.toml"
 # keeps over the items, in files named so, may know all of them.
 SOLVERS_MAY_IMPORT = {
     "solvers", "result", "kernels", "arrays", "errors", "time_limit", "penalties.blocks", "penalties.penalty",
-    "objectives.item_bound", "objectives.objective", "objectives.point", "objectives.operations", "objectives.sums",
+    "objectives.item_bound", "objectives.objective", "objectives.point", "objectives.operations",
 }  # fmt: skip
 # What lies below the estimators depends on nothing heavier than this; the layers above may use anything.
 LIBRARIES = {

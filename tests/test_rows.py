@@ -18,7 +18,7 @@ from crfqn.kernels.margins import slopes
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.score_loss import NO_EDGES
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
 from crfqn.parameters import OPTIONS, PARAMETERS
 from crfqn.penalties import ElasticNet
 from crfqn.penalties.penalty import Layout
@@ -128,13 +128,13 @@ def unlike_kernels():
     for name, form in FLAT.items():
         if form.loss_class.has_margins:
             loss = form.loss_class.over(flat(K, N), (np.arange(N) % K).astype(np.int32))
-            objective = Objective(features, loss)
+            objective = build_objective(features, loss)
             state = RowBlocks.make(objective, objective.at(np.arange(K * F), weights.ravel())).state
             ends, width = features.store.by_feature[0], state.margins.shape[1]
             rows = np.empty((F, width))
             for j in range(F):
                 slopes(state, ends[j], ends[j + 1], rows[j], np.empty(width), np.empty((2, width)))
-            residual = loss.evaluate(weights @ X.T, NO_EDGES, objective.weights, Pool(1)).residual
+            residual = loss.evaluate(weights @ X.T, NO_EDGES, objective.whole.weights, Pool(1)).residual
             if not np.allclose(rows[:, :K], (residual @ X).T):
                 found.append(name)
     return found

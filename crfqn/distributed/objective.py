@@ -1,7 +1,7 @@
-"""The sum of a loss over shards of the items, each held by a worker of a Dask cluster.
+"""An objective whose parts are shards of the items, each held by a worker of a Dask cluster.
 
-What crosses the wire: of a new point the weights that have changed since the one before; values and dual values as
-numbers; gradients of the coordinates that a question names.
+Of a new point the weights are sent that have changed since the one before; the answers are values and dual values as
+numbers, and gradients of the coordinates that a question names.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from typing import Any, ClassVar
 from weakref import finalize
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.arrays import SparseWeights
-from crfqn.distributed.shard import EVERY, Make, Question, Sample, changed, whole_matrix, without_items
-from crfqn.distributed.workers import PATIENCE, Holder, Tally, Workers
+from crfqn.distributed.shard import EVERY, Make, Question, Sample, changed, whole_matrix
+from crfqn.distributed.workers import PATIENCE, Holder, Workers
+from crfqn.objectives.executors import Executor, first_items
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Executor, Sum, SumPoint
+from crfqn.objectives.part import Part
+from crfqn.objectives.point import Point
 from crfqn.threads import Pool
 
 
@@ -39,36 +42,42 @@ class WorkerParts(Executor):
         return self.workers.tally.total
 
     @cached_property
-    def first(self) -> Objective:  # type: ignore[override]
+    def first(self) -> Part:  # type: ignore[override]
         """The first shard without its items."""
-        return self._ask(self.parts[:1], without_items)[0]
+        return self._ask(self.parts[:1], Part.without_items, (), None)[0]
 
-    def ask(self, question: Callable[..., Any], *args: Any) -> list[Any]:
-        return self._ask(self.parts, question, *args)
-
-    def ask_points(self, handle: WorkerHandle, question: Callable[..., Any], *args: Any) -> list[Any]:
-        """Return the answers of a function for each shard's point, in their order."""
-        return [whole_matrix(answer) for answer in self._ask(self.parts, question, *args, point=handle)]
+    def map(self, function: Callable[..., Any], *args: Any, point: Point | None = None) -> list[Any]:
+        if point is not None:
+            _ = point.held  # asks for the sizes of the parts, before the next question
+        return [whole_matrix(answer) for answer in self._ask(self.parts, function, args, point)]
 
     def _ask(
         self,
         parts: Sequence[tuple[Holder, Sample]],
-        question: Callable[..., Any],
-        *args: Any,
-        point: WorkerHandle | None = None,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        point: Point | None,
     ) -> list[Any]:
         return self.workers.ask(
-            [(holder, partial(write_question, question, args, sample, point)) for holder, sample in parts]
+            [(holder, partial(write_question, function, args, sample, point)) for holder, sample in parts]
         )
 
-    def handle(self, point: SumPoint) -> WorkerHandle:
-        return WorkerHandle(self, point)
+    def hold(self, point: Point) -> int:
+        """Return the number of a point, whose scores and residuals are on the workers as long as it lives; its first
+        question costs a pass."""
+        owner, number = point.objective, next(self.workers.numbers)
+        finalize(point, self.workers.release, number)
+        for statistics in owner.part_statistics:
+            self.n_passes += statistics.n_positions / owner.n_positions
+        return number
 
-    def sample(self, stride: int, firsts: Callable[[int], list[int]], sizes: list[int]) -> WorkerParts:
+    def sample(self, stride: int, sizes: NDArray[np.int64]) -> WorkerParts:
         number = next(self.workers.numbers)
         parts = [
             (holder, Sample(number, sample.first + first * sample.stride, stride * sample.stride))
-            for (holder, sample), first, n_items in zip(self.parts, firsts(stride), sizes, strict=True)
+            for (holder, sample), first, n_items in zip(
+                self.parts, first_items(stride, sizes), sizes, strict=True
+            )
             if first < n_items
         ]
         taken = WorkerParts(self.workers, parts)
@@ -77,61 +86,25 @@ class WorkerParts(Executor):
         return taken
 
 
-class WorkerHandle:
-    """A point whose scores and residuals are on the workers until this handle is dropped."""
+def distributed_objective(client: Any, makes: Sequence[Make], worker_timeout: float = PATIENCE) -> Objective:
+    """Return an objective whose parts are shards on the workers of a client.
 
-    def __init__(self, executor: WorkerParts, point: SumPoint) -> None:
-        self.executor, self.objective, self.is_counted = executor, point.objective, False
-        self.weights = SparseWeights(point.coords, point.weights)
-        self.number = next(executor.workers.numbers)
-        finalize(self, executor.workers.release, self.number)
-
-    def ask(self, question: Callable[..., Any], *args: Any) -> list[Any]:
-        """Return the answers of the shards' points; the first question costs a pass."""
-        owner = self.objective
-        if not self.is_counted:
-            self.is_counted = True
-            for facts in owner.facts:
-                owner.n_passes += facts.n_positions / owner.n_positions
-        return self.executor.ask_points(self, question, *args)
-
-
-class DistributedObjective(Sum):
-    """The sum of objectives over the same coordinates that workers hold.
-
-    executor : WorkerParts
+    Parameters
+    ----------
+    client : distributed.Client, connected, synchronous
+    makes : sequence of callables that return a `Part`, each called where its items shall be
+    worker_timeout : float, seconds to wait for a worker if none is left
 
     Notes
     -----
     States that methods keep over the items (row descent, stochastic and dual methods) are refused by name: they change
-    item by item, and would have to travel with every one of them.
+    item by item, and would have to be sent with every one of them.
     """
-
-    @classmethod
-    def of(  # type: ignore[override]
-        cls, client: Any, makes: Sequence[Make], wait: float = PATIENCE
-    ) -> DistributedObjective:
-        """Open shards on the workers of a client: each of `makes` is called where its items shall be. Where no worker
-        is left, wait so many seconds for one."""
-        return cls(WorkerParts(Workers(client, makes, wait)))
-
-    @property
-    def workers(self) -> Workers:
-        """Which worker has which shard."""
-        return self.executor.workers  # type: ignore[attr-defined]
-
-    @property
-    def tally(self) -> Tally:
-        """What has crossed the wire so far."""
-        return self.workers.tally
+    return Objective(WorkerParts(Workers(client, makes, worker_timeout)))
 
 
 def write_question(
-    what: Callable[..., Any],
-    args: tuple[Any, ...],
-    sample: Sample,
-    point: WorkerHandle | None,
-    holder: Holder,
+    what: Callable[..., Any], args: tuple[Any, ...], sample: Sample, point: Point | None, holder: Holder
 ) -> Question:
     """Return a question, as short as what a shard knows allows."""
     released = tuple(holder.released.popleft() for _ in range(len(holder.released)))
@@ -144,12 +117,12 @@ def write_question(
     if point is None:
         return Question(sample, what, args, released=released)
     origin: Any = None
-    if point.number not in holder.known:
-        origin = point.weights
+    if point.held not in holder.known:
+        origin = weights = SparseWeights(point.coords, point.weights)
         if holder.last is not None:
-            change = changed(holder.last, point.weights)
-            if change.gone.size + 2 * change.coords.size < 2 * point.weights.n_nonzero:
+            change = changed(holder.last, weights)
+            if change.gone.size + 2 * change.coords.size < 2 * weights.n_nonzero:
                 origin = change
-        holder.known.add(point.number)
-        holder.last = point.weights
-    return Question(sample, what, args, point.number, origin, released)
+        holder.known.add(point.held)
+        holder.last = weights
+    return Question(sample, what, args, point.held, origin, released)

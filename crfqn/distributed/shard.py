@@ -15,11 +15,11 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import Point
+from crfqn.errors import InputError
+from crfqn.objectives.part import Part, PartPoint
 from crfqn.threads import Pool
 
-Make: TypeAlias = Callable[[], Objective]
+Make: TypeAlias = Callable[[], Part]
 
 
 class Sample(NamedTuple):
@@ -31,11 +31,6 @@ class Sample(NamedTuple):
 
 
 EVERY = Sample(-1, 0, 1)
-
-
-def without_items(part: Objective) -> Objective:
-    """Return what an objective has in common with those over other items."""
-    return part.take(np.empty(0, np.int64))
 
 
 class Changed(NamedTuple):
@@ -93,8 +88,8 @@ class Shard:
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = n_threads
-        self.points: dict[int, Point] = {}
-        self.samples: dict[int, Objective] = {}
+        self.points: dict[int, PartPoint] = {}
+        self.samples: dict[int, Part] = {}
         self.last: SparseWeights = NO_WEIGHTS
         self.coords: Coords | None = None
 
@@ -102,7 +97,11 @@ class Shard:
         """Read the items: `make` is called here, where they lie."""
         with single_threaded_blas():
             self.items = make()
-        self.items.pool = Pool(self.n_threads)
+        if not isinstance(self.items, Part):
+            raise InputError(
+                f"expected a function that returns a Part of the items, got {type(self.items).__name__} from {make!r}"
+            )
+        self.items.map.pool = Pool(self.n_threads)
 
     def ask(self, question: Question) -> Any:
         """Return the answer to a question."""
@@ -122,14 +121,13 @@ class Shard:
                 arrays = map(_writable, question.origin)
                 is_change = isinstance(question.origin, Changed)
                 self.last = applied(self.last, Changed(*arrays)) if is_change else SparseWeights(*arrays)
-                self.points[question.point] = part.later(*self.last)
+                self.points[question.point] = part.at(*self.last)
             point = self.points[question.point]
             answer = question.what(point, *args)
-        for name in ("image", "score_curvature"):  # as large as the scores; made anew if anybody asks
-            point.__dict__.pop(name, None)
+        point.forget("image", "score_curvature")
         return halved(answer)
 
-    def sampled(self, sample: Sample) -> Objective:
+    def sampled(self, sample: Sample) -> Part:
         """Return the shard, or a sample of it."""
         number, first, stride = sample
         if sample == EVERY:

@@ -36,8 +36,9 @@ from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe
 from crfqn.model.content import ModelContent, add_labels, add_vocabulary, read_labels, read_vocabulary
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import StoredParts, Sum, block_cuts
+from crfqn.objectives.executors import PartFiles, StoredParts
+from crfqn.objectives.objective import Objective, block_cuts
+from crfqn.objectives.part import Part
 from crfqn.threads import Pool
 
 INDEX, KIND = "blocks.crfqn", "blocks"
@@ -165,11 +166,11 @@ class Blocks:
         except (OSError, SafetensorError, KeyError) as error:
             raise DataError(f"{path}: cannot be read: {error}") from error
 
-    def objective(self, make: Callable[[Block, Pool], Objective], pool: Pool) -> Sum:
-        """Return the sum of what `make` makes of each block, which are read whenever it is asked for something."""
-        parts = StoredParts(self.n_items.size, lambda number, threads: make(self.read(number), threads), pool)
+    def objective(self, make: Callable[[Block, Pool], Part], pool: Pool) -> Objective:
+        """Return the objective of what `make` makes of each block. Blocks are read whenever they are needed."""
+        parts = PartFiles(self.n_items.size, lambda number, threads: make(self.read(number), threads), pool)
         scratch = str(self.folder) if os.access(self.folder, os.W_OK) else tempfile.gettempdir()
-        return Sum.of(parts, KEPT_NUMBERS, scratch)
+        return Objective(StoredParts(parts, KEPT_NUMBERS, scratch))
 
 
 def check_alone(blocks: Blocks, y: Any, sample_weight: Any, validation: Any) -> None:

@@ -42,7 +42,7 @@ from crfqn.model.items import Ranking
 from crfqn.model.model import Decoding
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.objectives.linear.feature_map import merge_weights
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
 from crfqn.threads import Pool
 
 
@@ -267,7 +267,8 @@ class ItemClassifier(ItemEstimator):
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
             loss = self._loss(targets.space, features.n_items, targets.labels)
-            weights, violation = dual_pass(Objective(features, loss, targets.weights, offset=offset), l2)
+            objective = build_objective(features, loss, targets.weights, offset=offset, most_numbers=np.inf)
+            weights, violation = dual_pass(objective, l2)
         if self._is_fitted:
             weights = merge_weights(*space.weights(self._fitted), weights.coords, weights.weights)
         return take_pass(self, space, weights, l2, violation)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import check_dense
 from crfqn.data.labels import encode_known_labels
-from crfqn.distributed.objective import DistributedObjective
+from crfqn.distributed.objective import distributed_objective
 from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_columns, shard_rows
 from crfqn.distributed.workers import connected, run_tasks
 from crfqn.errors import InputError
@@ -22,7 +22,7 @@ from crfqn.estimators.settings import ChainSettings
 from crfqn.estimators.sources import Encoded
 from crfqn.estimators.transitions import ERROR, refuse_bigrams
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.part import Part
 from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
@@ -39,7 +39,7 @@ class ChainShard:
     columns: NDArray[np.int32] | None
     support: Support | None
 
-    def __call__(self) -> Objective:
+    def __call__(self) -> Part:
         """Read, encode in the columns of all shards, and check; errors name the shard."""
         try:
             rows = shard_rows(self.read, self.templates)
@@ -54,7 +54,7 @@ class ChainShard:
         except InputError as error:
             raise InputError(f"shard {self.number}: {error}") from error
         self.loss.check(targets, offsets, f"shard {self.number}")
-        return Objective(SparseMap(store, Pool(1)), self.loss(store, targets), weights, self.support)
+        return Part(SparseMap(store, Pool(1)), self.loss(store, targets), weights, self.support)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class OnWorkers:
     is_own: bool  # the client was made of an address here, and closes with the objective
 
     def objective(self, support: Support | None, pool: Pool) -> Any:
-        objective = DistributedObjective.of(self.client, self.makes, self.wait)
+        objective = distributed_objective(self.client, self.makes, self.wait)
         if self.is_own:
             finalize(objective, self.client.close)
         return objective

@@ -16,8 +16,8 @@ from crfqn.estimators.blocks import Block, Blocks
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import build_objective
+from crfqn.objectives.objective import build_objective
+from crfqn.objectives.part import Part
 from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
@@ -76,10 +76,8 @@ class OnDisk:
     has_constant: bool = False
 
     def objective(self, support: Support | None, pool: Pool) -> Any:
-        def make(block: Block, pool: Pool) -> Objective:
+        def make(block: Block, pool: Pool) -> Part:
             store = block.store.with_constant() if self.has_constant else block.store
-            return Objective(
-                SparseMap(store, pool), self.loss_of(store, block.targets), block.weights, support
-            )
+            return Part(SparseMap(store, pool), self.loss_of(store, block.targets), block.weights, support)
 
         return self.blocks.objective(make, pool)

@@ -44,7 +44,7 @@ from crfqn.kernels.curvature import (
     write_rows,
     write_whole,
 )
-from crfqn.objectives.linear.feature_map import Split, gram_product
+from crfqn.objectives.linear.feature_map import Split
 from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, sample_positions
 from crfqn.objectives.operations import FETCHED, OVERHEAD
 from crfqn.threads import Pool
@@ -69,7 +69,7 @@ DISTINCT = 0.2  # of the pairs that meet, those that neither meet again nor are 
 
 def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -> NDArray[np.float32]:
     """Return the model on `coords`, float32 (n, n), with the given diagonal, from about `n_sampled` positions."""
-    owner, score_curvature = point.objective, point.score_curvature
+    owner, score_curvature = point.part, point.score_curvature
     split = owner.split(coords)
     marginal_variance = score_curvature.sum(axis=0) * owner.inverse_weights
     sampled, c = sample_positions(marginal_variance, owner.weights, n_sampled)
@@ -101,29 +101,9 @@ def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -
     return scale_to_diagonal(model, diagonal)
 
 
-def gram(objective: Any) -> Vector:
-    """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
-    return objective.map.gram(objective.loss.hessian_bounds(objective.weights)[0])
-
-
-def times_gram(objective: Any, table: Vector) -> Vector:
-    """Return a table (k, F) times M, in float64 and without M."""
-    return gram_product(objective.map, objective.loss.hessian_bounds(objective.weights)[0], table)
-
-
-def hessian_bound(objective: Any) -> float:
-    """Return a bound on the largest eigenvalue of the Hessian that holds at all weights.
-
-    Of losses of single positions it is that of sum_t c_t x_t x_t', c_t = weight_t times the loss's own bound: of the
-    multiclass squared hinge 2 K ||X||_2^2; Blondel et al. (2013), appendix A, have 4 (K - 1) sum_tj x_tj^2.
-    """
-    per_position, edges = objective.loss.hessian_bounds(objective.weights)
-    return max(objective.map.eigenvalue_bound(per_position), edges)
-
-
 def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int) -> NDArray[np.float32]:
     """Return the model from about `n_sampled` positions, in matrix products of fixed tiles that threads share out."""
-    owner = marginals.objective
+    owner = marginals.part
     pool, n = owner.pool, diagonal.size
     states, row = np.unique(split.states, return_inverse=True)
     sampled, c = sample_positions(marginals.variance(states), owner.position_weights, n_sampled)
@@ -209,7 +189,7 @@ def token_model(
     much. Of single positions the model is the Hessian itself, and frequent features depend on each other so much that a
     diagonal takes ten times as many steps (OCR: 150 passes, and 14): worth its price at once.
     """
-    owner, features, n = marginals.objective, marginals.objective.map, diagonal.size
+    owner, features, n = marginals.part, marginals.part.map, diagonal.size
     n_dense = min(n_sampled, features.n_positions)
     of_dense = n * n * n_dense / pair if n <= max_dense else np.inf
     if of_dense * pair <= LITTLE:
@@ -243,7 +223,7 @@ class Lists:
     """
 
     def __init__(self, marginals: Marginals, split: Split, n_sampled: int) -> None:
-        owner = marginals.objective
+        owner = marginals.part
         store = owner.map.store
         self.split = split
         self.states, self.row = np.unique(split.states, return_inverse=True)
@@ -280,7 +260,7 @@ def sparse_rows(
 ) -> tuple[CompressedRows, CompressedRows, Vector, Vector]:
     """Return the rows of a sparse model, of nodes from the diagonal on, of nodes and edges, and of edges, and its
     diagonal; what they are made of is freed before they are put together."""
-    lists, owner, n = Lists(marginals, split, n_sampled), marginals.objective, split.n_nodes
+    lists, owner, n = Lists(marginals, split, n_sampled), marginals.part, split.n_nodes
     pairs, on_sample = np.empty(n, np.int64), np.zeros(n_coords)
     measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, on_sample[:n])
     limits = np.sqrt(LEAST * on_sample)

@@ -23,7 +23,7 @@ import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, Vector
 from crfqn.objectives.linear.feature_map import split_coords
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.part import Part
 
 ROUNDING = 1e-12  # of a sum of squares, that is no sign of a feature that varies
 
@@ -34,10 +34,10 @@ def gradient_noise(objective: Any, unpenalised: Coords, besides: Coords = NO_COO
     The mean is over the features that occur, without those of `unpenalised` coordinates (the intercept's) and of others
     `besides`; over the states it is that of squares. O(K N) and a pass over the data.
     """
-    occurring = np.sum(objective.of_parts(occurrences if objective.n_features else total_weight), axis=0)
+    occurring = np.sum(objective.map_parts(occurrences if objective.n_features else total_weight), axis=0)
     occurring = np.atleast_1d(occurring)
     if unpenalised.size:  # sum_t c_t (x_tf - m_f)^2, m the means; 0 where rounding is left
-        sums, totals = zip(*objective.of_parts(weighted_sums), strict=True)
+        sums, totals = zip(*objective.map_parts(weighted_sums), strict=True)
         centred = occurring - sum(sums) ** 2 / sum(totals)
         occurring = np.where(centred > ROUNDING * occurring, centred, 0.0)
     for coords in (unpenalised, besides):
@@ -46,18 +46,18 @@ def gradient_noise(objective: Any, unpenalised: Coords, besides: Coords = NO_COO
     return float(np.sqrt(residual_variance(objective)) * lengths.mean()) if lengths.size else 0.0
 
 
-def occurrences(part: Objective) -> Vector:
+def occurrences(part: Part) -> Vector:
     """Return sum_t c_t x_tf^2 of each feature, (F,)."""
     return part.map.weighted_squares(part.position_weights)
 
 
-def weighted_sums(part: Objective) -> tuple[Vector, float]:
+def weighted_sums(part: Part) -> tuple[Vector, float]:
     """Return sum_t c_t x_tf of each feature, (F,), and sum_t c_t."""
     every = split_coords(np.arange(part.n_features), 1, part.n_features)
     return part.map.adjoint(every, part.position_weights[None, :]), total_weight(part)
 
 
-def total_weight(part: Objective) -> float:
+def total_weight(part: Part) -> float:
     """Return the sum of the positions' weights."""
     return float(part.position_weights.sum())
 
@@ -76,12 +76,12 @@ def unit_information(objective: Any, unpenalised: Coords) -> float:
 
 def residual_variance(objective: Any) -> float:
     """Return the mean over the states of the variances of the residual at zero weights, items counted by weight."""
-    moments = np.sum(objective.of_parts(residual_moments), axis=0)  # (2, K)
-    first, second = moments / sum(objective.of_parts(total_weight))
+    moments = np.sum(objective.map_parts(residual_moments), axis=0)  # (2, K)
+    first, second = moments / sum(objective.map_parts(total_weight))
     return max(float((second - first**2).mean()), 0.0)
 
 
-def residual_moments(part: Objective) -> Vector:
+def residual_moments(part: Part) -> Vector:
     """Return the sums of the residual and of its squares by state, (2, K)."""
     residual = part.at(*NO_WEIGHTS).evaluation.residual
     squares = np.einsum("kt,kt,t->k", residual, residual, part.inverse_weights)

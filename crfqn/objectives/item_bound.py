@@ -35,7 +35,7 @@ from crfqn.kernels.item_mixtures import (
 from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.feature_map import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.point import Point
+from crfqn.objectives.part import PartPoint
 
 NEAR = 0.8  # of l1: coordinates with larger gradients are constraints from the start
 MAX_SWEEPS = (12, 30, 60)  # at most, between the scans of all coordinates
@@ -54,10 +54,10 @@ class ItemBound(NamedTuple):
 
 
 class ItemMixtures:
-    """Mixtures of the distributions at one point of a likelihood with the observed labels; owner : its objective."""
+    """Mixtures of the distributions at one point of a likelihood with the observed labels; owner : its part."""
 
-    def __init__(self, point: Any) -> None:
-        self.point, self.owner = point, point.objective
+    def __init__(self, point: PartPoint) -> None:
+        self.point, self.owner = point, point.part
 
     def entries(self, coords: Coords) -> float:
         """Return how many entries the parts of some coordinates have at most, as a share of what is allowed."""
@@ -115,7 +115,7 @@ class ItemMixtures:
 
     def start(self) -> Mixtures:
         """Return the point itself as mixtures: all shares are 1."""
-        weights, losses = self.owner.weights, np.maximum(self.point.item_losses, 0.0)
+        weights, losses = self.owner.weights, np.maximum(self.point.evaluation.item_losses, 0.0)
         others = -np.expm1(-losses)
         others[(others < DECIDED) | (weights == 0)] = 0.0
         moves = others > 0
@@ -126,7 +126,7 @@ class ItemMixtures:
 
     def dual_value(self, shares: Vector) -> float:
         """Return the dual loss of the mixtures: the sum of their entropies, and what an offset adds."""
-        losses = np.maximum(self.point.item_losses, 0.0)
+        losses = np.maximum(self.point.evaluation.item_losses, 0.0)
         pi, others = np.exp(-losses), -np.expm1(-losses)
         left = np.maximum(1.0 - shares * others, 0.0)
         tiny = np.finfo(float).tiny
@@ -136,7 +136,7 @@ class ItemMixtures:
         entropies -= left * np.log(np.maximum(left, tiny))
         return float(self.slopes @ shares + self.owner.weights @ entropies)
 
-    def at_shares(self, shares: Vector) -> Any:
+    def at_shares(self, shares: Vector) -> PartPoint:
         """Return the point with the gradient of the mixtures: one inference pass where there are edges."""
         owner, point, evaluation = self.owner, self.point, self.point.evaluation
         residual = evaluation.residual * np.repeat(shares, np.diff(owner.map.offsets))
@@ -146,7 +146,7 @@ class ItemMixtures:
             edges = owner.loss.evaluate(
                 point.scores, point.edges, owner.weights * shares, owner.pool
             ).edge_residual
-        out = type(point)(owner, point.coords, point.weights, point.scores, point.edges)
+        out = PartPoint(owner, point.coords, point.weights, point.scores, point.edges)
         out.evaluation = replace(evaluation, residual=residual, edge_residual=edges)
         return out
 
@@ -159,9 +159,9 @@ def item_bound(point: Any, penalty: Any) -> ItemBound | None:
     for sums over parts.
     """
     has_one_bound = penalty.is_separable and penalty.is_uniform and penalty.l1 > 0
-    if not isinstance(point, Point):
+    if point.whole is None:
         return None
-    owner = point.objective
+    owner = point.objective.whole
     is_apt = (
         owner.loss.has_marginals
         and not owner.loss.edge_layout.has_contexts
@@ -169,7 +169,7 @@ def item_bound(point: Any, penalty: Any) -> ItemBound | None:
     )
     if not (has_one_bound and is_apt) or penalty.unpenalised.size:
         return None
-    mixed = ItemMixtures(point)
+    mixed = ItemMixtures(point.whole)
     coords, mixtures = point.screen(NEAR * penalty.l1).coords, mixed.start()
     if mixed.entries(coords) > 1:
         return None

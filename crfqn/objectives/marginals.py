@@ -44,22 +44,22 @@ class Marginals:
 
     Parameters
     ----------
-    point : Point of an objective whose loss has marginals
+    point : PartPoint of a loss that has marginals
     """
 
     def __init__(self, point: Any) -> None:
-        self.point, self.objective = point, point.objective
-        self.loss: ScoreLoss = point.objective.loss
+        self.point, self.part = point, point.part
+        self.loss: ScoreLoss = point.part.loss
 
     @cached_property
     def residual(self) -> Vector:
         """Weighted marginals less the observed labels, (K, N)."""
-        owner = self.objective
+        owner = self.part
         return self.loss.marginal_residual(self.point.evaluation, owner.position_weights)
 
     def at(self, states: NDArray[np.integer], positions: NDArray[np.integer]) -> Vector:
         """Return P(state) of some states (ascending) at some positions, (states, positions); 0 at weight 0."""
-        owner = self.objective
+        owner = self.part
         inverse = owner.inverse_weights[positions]
         p = self.residual[np.ix_(states, positions)]
         p *= inverse
@@ -73,7 +73,7 @@ class Marginals:
 
     def variance(self, states: NDArray[np.integer]) -> Vector:
         """Return sum_k p_t(k) (1 - p_t(k)) over some states, (N,): what each position leaves undecided."""
-        owner, residual = self.objective, self.residual
+        owner, residual = self.part, self.residual
         out, n = np.zeros(owner.n_positions), owner.n_positions
         cuts = n * np.arange(N_PARTS + 1) // N_PARTS
 
@@ -116,7 +116,7 @@ def diagonal_scale(sampled: NDArray[np.float64], exact: NDArray[np.float64]) -> 
 def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the variance of each edge's number of transitions over all items, (E',), as `EdgeModel` has it; that of
     bigram features as if their transitions were independent."""
-    owner = marginals.objective
+    owner = marginals.part
     if edges.size == 0:
         return np.empty(0)
     parts = cut_into_parts(owner.map.offsets)
@@ -151,7 +151,7 @@ class EdgeModel:
         sampled: NDArray[np.intp],
         shares: NDArray[np.float64],
     ) -> None:
-        owner = marginals.objective
+        owner = marginals.part
         states = np.arange(owner.n_states)
         self.firsts, self.seconds, self.owners = marginals.loss.edge_layout.split(edges)
         self.shares = shares

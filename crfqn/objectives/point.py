@@ -1,109 +1,61 @@
 """Points: the loss at sparse weights, and what one pass over the data tells about it. Rays: a point and a direction.
 
-A point is a handle: it keeps its scores and residuals where the items are, and reads off them what it is asked for;
-those of sums over parts are in `sums.py`. No array of F x K numbers ever exists. Shapes: I items, N positions, F
+A point is a list of evaluations of the parts, where the parts are, and every number is a sum over them in their order.
+If the objective is one part in memory, the point keeps its scores, too (`whole`). Shapes: I items, N positions, F
 features, K states, E edge weights; coordinates as in `linear/feature_map.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add, attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Coords, Screening, SparseWeights, Vector
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.curvature import MOST_EDGES, margin_model, token_model
 from crfqn.objectives.curvature import Matrix as Matrix
-from crfqn.objectives.linear.feature_map import merge_weights, with_edges
-from crfqn.objectives.losses.score_loss import DualLoss, Evaluation
-from crfqn.objectives.marginals import Marginals, edge_curvature
-
-NO_SCORES = np.empty((0, 0))
+from crfqn.objectives.linear.feature_map import merge_weights
+from crfqn.objectives.losses.score_loss import NO_DUAL, DualLoss
+from crfqn.objectives.part import PartPoint
 
 
 class Curvature(NamedTuple):
     """Curvature of single coordinates at a point: the diagonal of the token-wise model of the Hessian; majorant : how
-    much one may meet on its way to a fit."""
+    large it may become on the way to the optimum."""
 
     diagonal: Vector
     majorant: Vector
 
 
-@dataclass(eq=False)
-class BasePoint:
-    """Base of points: the weights at sorted `coords`, and the last answers that others can be read off.
-
-    A subclass has `value`, the loss in nats, and the methods of `Point` that are not below; sums have `dual_value` in
-    the place of `dual`.
-    """
-
-    objective: Any
-    coords: Coords
-    weights: Vector
-    # The least threshold so far and its screening, off which those of higher ones are read; and the coordinates of the
-    # last sweep for diagonals and majorants, off which those of subsets are read.
-    _last_screening: list[Any] = field(init=False, repr=False)
-    _last_squares: list[Any] = field(init=False, repr=False)
-    value: ClassVar[Any]
-    dual: ClassVar[Any]
-    gradient: ClassVar[Any]
-    squares: ClassVar[Any]
-    hessian_model: ClassVar[Any]
-    count_within: ClassVar[Any]
-    _screen: ClassVar[Any]
-
-    def __post_init__(self) -> None:
-        self._last_screening = [np.inf, Screening(NO_COORDS, NO_VALUES)]
-        self._last_squares = [NO_COORDS, np.empty((2, 0))]
-
-    @cached_property
-    def sparse_weights(self) -> SparseWeights:
-        """The weights, which may be kept longer than the point: it is as large as the data."""
-        return SparseWeights.without_zeros(self.coords, self.weights)
-
-    def release(self) -> None:
-        """Free what is as large as the data and only gradients need, after the value: a pass makes it again."""
-
-    def dual_value(self, scale: float) -> float:
-        """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""
-        return self.dual.value(scale)
-
-    def screen(self, threshold: float) -> Screening:
-        """Return every coordinate with |gradient| > threshold."""
-        last = self._last_screening
-        if threshold < last[0]:
-            last[:] = threshold, self._screen(threshold)
-        return last[1] if threshold == last[0] else last[1].above(threshold)
-
-    def along(self, coords: Coords, direction: Vector) -> Ray:
-        """Return the ray w + step * direction."""
-        return Ray(self, coords, direction)
-
-    def curvature(self, coords: Coords) -> Curvature:
-        """Return diagonal and majorant of the curvature."""
-        place, is_there = found_in(self._last_squares[0], coords)
-        if not is_there.all():
-            squares = self.squares(coords)
-            squares.flags.writeable = False  # it is handed out without a copy
-            self._last_squares[:] = coords, squares
-        if coords is self._last_squares[0]:
-            return Curvature(*self._last_squares[1])
-        return Curvature(*self._last_squares[1][:, place])
-
-    def count_of(self, bound: float, scale: float, radius: float, coords: Coords) -> int:
-        """Count those of some coordinates j with scale |g_j| + radius range_j < bound."""
-        ranges = self.objective.ranges.at(self.objective.split(coords))
-        return int(np.count_nonzero(scale * np.abs(self.gradient(coords)) + radius * ranges < bound))
+def total(answers: Iterable[Any]) -> Any:
+    """Return the sum of the parts' answers, in their order."""
+    return reduce(add, answers)
 
 
-class Point(BasePoint):
-    """The loss at sparse weights over items in memory; everything is computed when it is asked for, once.
+def dual_at(point: PartPoint, scale: float) -> DualLoss:
+    """Return the dual loss of a part at a scale."""
+    return point.dual.at(scale)
 
-    scores, edges : float64 (K, N) and (E,), optional: those of the weights, made when somebody asks
+
+def coords_above(point: PartPoint, threshold: float) -> Coords:
+    """Return the coordinates of a part whose gradients are above a threshold."""
+    return point.screen(threshold).coords
+
+
+def coords_of_rows(point: PartPoint, bound: float, inside: float, order: int) -> Coords:
+    """Return the coordinates of a part's rows above a bound, and perhaps of others."""
+    return point.screen_rows(bound, inside, order).coords
+
+
+class Point:
+    """The loss at sparse weights. Everything is computed when it is needed first.
+
+    objective, coords, weights : Objective; sorted coordinates and their values
+    scores, edges : float64 (K, N) and (E,), optional: those of the weights, if the objective is one part in memory
     """
 
     def __init__(
@@ -114,187 +66,216 @@ class Point(BasePoint):
         scores: Vector | None = None,
         edges: Vector | None = None,
     ) -> None:
-        super().__init__(objective, coords, weights)
+        self.objective, self.coords, self.weights = objective, coords, weights
         if scores is not None:
-            self.image = scores, edges
+            self.whole = PartPoint(objective.whole, coords, weights, scores, edges)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget screenings and curvatures."""
+        # The smallest threshold so far and its screening, from which those of higher ones are taken; and the
+        # coordinates of the last diagonals and majorants, from which those of subsets are taken.
+        self._last_screening: list[Any] = [np.inf, Screening(NO_COORDS, NO_VALUES)]
+        self._last_squares: list[Any] = [NO_COORDS, np.empty((2, 0))]
 
     @cached_property
-    def image(self) -> tuple[Vector, Any]:
-        """Scores and edges."""
-        return self.objective.image(self.coords, self.weights)
-
-    @property
-    def scores(self) -> Vector:
-        """The scores, (K, N)."""
-        return self.image[0]
-
-    @property
-    def edges(self) -> Vector:
-        """The scores of the edges, (E,)."""
-        return self.image[1]
+    def whole(self) -> PartPoint | None:
+        """The point of the only part of an objective in memory, which keeps scores and residuals; else None."""
+        part = self.objective.whole
+        return None if part is None else part.at(self.coords, self.weights)
 
     @cached_property
-    def evaluation(self) -> Evaluation:
-        """The one pass over the scores that a point costs."""
-        owner = self.objective
-        owner.n_passes += 1
-        return owner.loss.evaluate(self.scores, self.edges, owner.weights, owner.pool)
+    def held(self) -> Any:
+        """What the executor keeps for this point."""
+        return self.objective.executor.hold(self)
 
-    item_losses = property(
-        attrgetter("evaluation.item_losses"), doc="The unweighted loss of each item, (I,), in nats."
-    )
+    def map_parts(self, function: Callable[..., Any], *args: Any) -> Iterable[Any]:
+        """Return `function(part_point, *args)` of each part's point, in their order."""
+        return self.objective.executor.map(function, *args, point=self)
 
     @cached_property
-    def score_curvature(self) -> Vector:
-        """The diagonal of the Hessian by the scores, (K, N), of losses of margins."""
-        owner = self.objective
-        return owner.loss.curvature(self.scores, self.evaluation, owner.weights)
+    def sparse_weights(self) -> SparseWeights:
+        """The weights, which may be kept longer than the point: it is as large as the data."""
+        return SparseWeights.without_zeros(self.coords, self.weights)
+
+    @cached_property
+    def _first_sweep(self) -> tuple[float, tuple[DualLoss, ...], Coords, Vector] | None:
+        """Value, dual losses, and coordinates and gradient that are likely to be needed next, from one sweep over local
+        parts; None if later functions cost no pass, or if parts are elsewhere."""
+        owner, room = self.objective, self.objective.executor.room
+        if not owner.executor.answers_together:
+            return None
+        keeps_points = room == np.inf or (room > 0 and owner.n_states * owner.n_positions <= room)
+        coords = NO_COORDS if keeps_points else owner.likely_coords
+
+        def answers(part: PartPoint) -> tuple[float, DualLoss, Vector]:
+            dual = part.dual if room else NO_DUAL  # duals may be as large as the scores
+            return part.value, dual, part.gradient(coords)
+
+        values, duals, gradients = zip(*self.map_parts(answers), strict=True)
+        return total(values), duals, coords, total(gradients)
 
     @cached_property
     def value(self) -> float:
         """The loss, in nats."""
-        return float(self.objective.weights @ self.item_losses)
+        first = self._first_sweep
+        return total(self.map_parts(attrgetter("value"))) if first is None else first[0]
+
+    @property
+    def item_losses(self) -> Vector:
+        """The unweighted loss of each item, (I,), in nats."""
+        return np.concatenate([*self.map_parts(attrgetter("evaluation.item_losses"))])
 
     def release(self) -> None:
-        _ = self.value
-        self._last_squares[:] = NO_COORDS, np.empty((2, 0))
-        for name in ("evaluation", "score_curvature"):
-            self.__dict__.pop(name, None)
+        """Free what is as large as the data and only gradients need, after the value; a pass computes it again."""
+        if self.whole is not None:
+            _ = self.value
+            self._last_squares = [NO_COORDS, np.empty((2, 0))]
+            self.whole.forget("evaluation", "score_curvature")
+
+    def dual_value(self, scale: float) -> float:
+        """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""
+        if self.whole is not None:
+            return self.whole.dual.value(scale)
+        first = self._first_sweep
+        duals = self.map_parts(dual_at, scale) if first is None else (dual.at(scale) for dual in first[1])
+        return total(duals).value(scale)
 
     @cached_property
-    def dual(self) -> DualLoss:
-        """The dual loss along the mixtures that the point proves bounds with."""
-        owner, evaluation = self.objective, self.evaluation
-        dual = owner.loss.dual(evaluation, owner.weights)
-        return (
-            dual if owner.offset is None else dual.around(float(np.vdot(evaluation.residual, owner.offset)))
-        )
+    def _gradients(self) -> list[tuple[Coords, Vector]]:
+        """Coordinates and gradients of the first sweep over local parts, and those that were computed last."""
+        first = self._first_sweep
+        return [(NO_COORDS, NO_VALUES) if first is None else first[2:]]
 
     def gradient(self, coords: Coords) -> Vector:
-        """Return the partial derivatives of the loss at `coords` (Zhong et al., equations 20 and 21)."""
-        nodes = self.objective.split(coords)
-        sums = self.objective.map.adjoint(nodes, self.evaluation.residual)
-        return with_edges(sums, self.evaluation.edge_residual[nodes.edges])
+        """Return the partial derivatives of the loss at `coords`."""
+        if self.whole is not None:
+            return self.whole.gradient(coords)
+        self.objective.likely_coords = coords
+        for known_coords, gradient in self._gradients:
+            place, is_known = found_in(known_coords, coords)
+            if is_known.all():
+                return gradient[place]
+        gradient = total(self.map_parts(PartPoint.gradient, coords))
+        self._gradients[1:] = [(coords, gradient)]
+        return gradient.copy()
+
+    def screen(self, threshold: float) -> Screening:
+        """Return every coordinate with |gradient| > threshold."""
+        last = self._last_screening
+        if threshold < last[0]:
+            last[:] = threshold, self._screen(threshold)
+        return last[1] if threshold == last[0] else last[1].above(threshold)
 
     def _screen(self, threshold: float) -> Screening:
-        owner, evaluation = self.objective, self.evaluation
-        nodes = owner.map.screen(evaluation.residual, threshold)
-        edges = np.flatnonzero(np.abs(evaluation.edge_residual) > threshold)
-        coords = with_edges(nodes.coords, edges + owner.n_states * owner.map.n_features)
-        return self._within_support(
-            Screening(coords, with_edges(nodes.gradient, evaluation.edge_residual[edges]))
-        )
+        """Screen the parts, then add up the gradients of what may exceed the threshold: a sum of n numbers exceeds it
+        only if one of them exceeds an n-th of it, so the parts' candidates contain all."""
+        if self.whole is not None:
+            return self.whole.screen(threshold)
+        coords = union(*self.map_parts(coords_above, threshold / len(self.objective.parts)))
+        return Screening(coords, self.gradient(coords)).above(threshold)
 
     def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
-        """Return whole rows, all weights of a feature: those with || max(|gradient| - inside, 0) || > bound, the
-        point's own, and perhaps others; the norm is the sum (order 1) or Euclidean (2); an edge is a row of its own."""
-        owner, nodes, evaluation = self.objective, self.objective.split(self.coords), self.evaluation
-        features, gradients = owner.map.screen_rows(
-            evaluation.residual, union(nodes.features), bound, inside, order
-        )
-        edges = union(np.flatnonzero(np.abs(evaluation.edge_residual) > bound + inside), nodes.edges)
-        first = owner.map.n_features * np.arange(owner.n_states)
-        coords = with_edges(
-            (first[:, None] + features).reshape(-1), edges + owner.n_states * owner.map.n_features
-        )
-        gradient = with_edges(gradients.reshape(-1), evaluation.edge_residual[edges])
-        return self._within_support(Screening(coords, gradient))
+        """Return whole rows above the bound, as `PartPoint.screen_rows`, and perhaps others: if all parts' rows have
+        || max(|g| - inside / n, 0) || <= bound / n, their sum is within the bound."""
+        if self.whole is not None:
+            return self.whole.screen_rows(bound, inside, order)
+        n = len(self.objective.parts)
+        coords = union(*self.map_parts(coords_of_rows, bound / n, inside / n, order))
+        return Screening(coords, self.gradient(coords))
 
-    def _within_support(self, found: Screening) -> Screening:
-        support = self.objective.support
-        return found if support.is_everything else found.restricted_to(support.contains(found.coords))
+    def curvature(self, coords: Coords) -> Curvature:
+        """Return diagonal and majorant of the curvature."""
+        place, is_there = found_in(self._last_squares[0], coords)
+        if not is_there.all():
+            squares = self._squares(coords)
+            squares.flags.writeable = False  # it is returned without a copy
+            self._last_squares = [coords, squares]
+        if coords is self._last_squares[0]:
+            return Curvature(*self._last_squares[1])
+        return Curvature(*self._last_squares[1][:, place])
 
-    def squares(self, coords: Coords) -> Vector:
-        """Return diagonal and majorant of the curvature, (2, coords).
-
-        The diagonal of a likelihood's model is sum_t weight x_tf^2 p_t(k) (1 - p_t(k)), of edges see `marginals.py`.
-        The majorant is sum_t weight x_tf^2 |p_t(k) - observed|: where p is 0 and the label is k there is no curvature
-        at the point, but p has to pass through 1/2. Of a piecewise quadratic loss the diagonal is the best guess of it,
-        too.
-        """
-        owner, nodes, evaluation = self.objective, self.objective.split(coords), self.evaluation
-        if not owner.loss.has_marginals:
-            return np.tile(owner.map.squares(nodes, self.score_curvature), (2, 1))
-        # Of weighted positions the residual has what is expected given other labels, too.
-        residual = Marginals(self).residual if owner.loss.has_position_weights else evaluation.residual
-        table = owner.map.residual_squares(nodes, residual, owner.inverse_weights)
-        if nodes.edges.size == 0:
-            return table
-        edges = [edge_curvature(Marginals(self), nodes.edges), np.abs(evaluation.edge_residual)[nodes.edges]]
-        return np.concatenate([table, np.stack(edges)], axis=1)
+    def _squares(self, coords: Coords) -> Vector:
+        """Return diagonal and majorant, (2, coords); an edge's majorant is that of the sum of residuals."""
+        squares = total(self.map_parts(PartPoint.squares, coords))
+        n_edges = self.objective.split(coords).edges.size
+        if n_edges and self.objective.has_marginals:
+            squares[1, -n_edges:] = np.abs(self.gradient(coords[-n_edges:]))
+        return squares
 
     def hessian_model(
         self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0, passes: float = np.inf
     ) -> Matrix | None:
-        """Return the token-wise model of the Hessian, or the generalised Hessian, from about `n_sampled` positions;
-        None where it would be too large, or dearer than so many passes."""
-        owner, diagonal = self.objective, self.curvature(coords).diagonal
-        nodes = owner.split(coords)
-        if nodes.edges.size > max(MOST_EDGES, owner.loss.edge_layout.n_pairs):
-            return None
-        if owner.loss.has_marginals:
-            return token_model(Marginals(self), nodes, diagonal, n_sampled, max_dense, share, passes)
-        return None if coords.size > max_dense else margin_model(self, coords, diagonal, n_sampled)
+        """Return the token-wise model of the Hessian, or the generalised Hessian, from about `n_sampled` positions, of
+        which each part gives its share; None if it would be too large for a part, or cost more than `passes`."""
+        diagonal = None if self.whole is None else self.curvature(coords).diagonal
+        arguments = coords, diagonal, n_sampled, self.objective.n_positions, max_dense, share, passes
+        sum_of_models: Any = None
+        for model in self.map_parts(PartPoint.hessian_model, *arguments):
+            if model is None:
+                return None
+            sum_of_models = model if sum_of_models is None else sum_of_models + model
+        return sum_of_models
 
     def count_within(self, bound: float, scale: float, radius: float, besides: Coords) -> int:
         """Count the coordinates j of the support, not `besides`, with scale |g_j| + radius range_j < bound, for proofs
-        that zeros of a model are zeros of the optimum; scale > 0. Features whose range leaves no room, or whose
-        gradients cannot be that large, are not looked at."""
-        owner, support, evaluation = self.objective, self.objective.support, self.evaluation
-        ranges = owner.ranges
-        room = (bound - radius * ranges.features) / scale
-        edges = slice(None) if support.edges is None else support.edges
-        edge_room = (bound - radius * ranges.edges[edges]) / scale
-        count = int(np.count_nonzero(np.abs(evaluation.edge_residual[edges]) < edge_room))
-        count -= self.count_of(bound, scale, radius, besides)
-        if support.nodes is None:
-            return count + owner.map.count_small(evaluation.residual, room) - support.n_empty * (bound > 0)
-        gradient = owner.map.adjoint(owner.split(support.nodes), evaluation.residual)
-        return count + int(np.count_nonzero(np.abs(gradient) < room[support.nodes % room.size]))
+        that zeros of a model are zeros of the optimum; scale > 0. Of several parts, a few with a radius range_j >
+        bound / 2 are missed: a screening contains all others that are not within the bound."""
+        owner, support = self.objective, self.objective.support
+        half, ranges = 0.5 * bound, owner.ranges
+        if self.whole is not None:
+            count = self.whole.count_within(bound, scale, radius, ranges)
+        else:
+            screening = self.screen(half / scale)
+            change = radius * ranges.at(owner.split(screening.coords))
+            exceeds = (change <= half) & (scale * np.abs(screening.gradient) + change >= bound)
+            features, edges = radius * ranges.features <= half, radius * ranges.edges <= half
+            n_edges = (edges if support.edges is None else edges[support.edges]).sum()
+            if support.nodes is None:
+                n_nodes = owner.n_states * features.sum() - support.n_empty * (bound > 0)
+            else:
+                n_nodes = features[support.nodes % features.size].sum()
+            count = int(n_nodes + n_edges - exceeds.sum())
+        change = scale * np.abs(self.gradient(besides)) + radius * ranges.at(owner.split(besides))
+        return count - int(np.count_nonzero(change < bound))
 
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""
-        return ScoreRay(self, coords, direction)
+        return Ray(self, coords, direction)
 
 
 @dataclass(eq=False)
 class Ray:
-    """The points w + step * direction."""
+    """The points w + step * direction. If the objective is one part in memory, the direction's image X d is computed
+    once, and points along the ray touch scores only."""
 
-    origin: BasePoint
+    origin: Point
     coords: Coords
     direction: Vector
 
+    @cached_property
+    def _end(self) -> Point:
+        """The point at step 1: nearly always the only one that is needed, hence without an image of its own."""
+        coords, weights = self.moved(1.0)
+        assert self.origin.whole is not None
+        end = self.origin.objective.at(coords, weights)
+        end.whole = self.origin.whole.moved(coords, weights, self.coords, self.direction)
+        return end
+
     def at(self, step: float) -> Any:
-        """Return the point w + step * direction."""
-        return self.origin.objective.at(*self.moved(step))
+        """Return the point w + step * direction. If scores are kept they are interpolated, X d = scores at 1 - scores
+        at 0."""
+        owner, start = self.origin.objective, self.origin.whole
+        if start is None:
+            return owner.at(*self.moved(step))
+        if step == 1.0:
+            return self._end
+        end: Any = self._end.whole
+        scores = start.scores + step * (end.scores - start.scores)
+        edges = start.edges + step * (end.edges - start.edges)
+        return Point(owner, *self.moved(step), scores, edges)
 
     def moved(self, step: float) -> SparseWeights:
         """Return w + step * direction."""
         start = self.origin
         return merge_weights(start.coords, start.weights, self.coords, step * self.direction)
-
-
-class ScoreRay(Ray):
-    """A ray whose direction's image X d is computed once, points along it touch scores only."""
-
-    origin: Point
-
-    @cached_property
-    def end(self) -> Point:
-        """The point at step 1: nearly always the only one asked for, hence without an image of its own."""
-        scores, edges = self.origin.scores.copy(), self.origin.edges.copy()
-        owner = self.origin.objective
-        nodes = owner.split(self.coords)
-        owner.map.image(nodes, self.direction[: nodes.n_nodes], scores)
-        edges[nodes.edges] += self.direction[nodes.n_nodes :]
-        return Point(owner, *self.moved(1.0), scores, edges)
-
-    def at(self, step: float) -> Point:
-        """Return the point w + step * direction; its scores are interpolated, X d = scores at 1 - scores at 0."""
-        if step == 1.0:
-            return self.end
-        start, end = self.origin, self.end
-        scores = start.scores + step * (end.scores - start.scores)
-        edges = start.edges + step * (end.edges - start.edges)
-        return Point(start.objective, *self.moved(step), scores, edges)

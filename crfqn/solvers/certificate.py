@@ -103,11 +103,14 @@ def count_proved_zeros(
     value : the smallest value of objective and penalty that is known, at this point or another
     bound : what mixtures with a share for each item prove at this point; their gradient takes the place of s g
     """
-    if not (objective.proves_zeros and penalty.is_separable and penalty.has_one_l1 and penalty.l1 > 0):
+    if not (objective.has_marginals and penalty.is_separable and penalty.has_one_l1 and penalty.l1 > 0):
         return None
     dual_value, scale = best_bound(point, penalty, penalty.screen(point))
     if bound is not None and not dual_value >= bound.dual_value:
-        point, dual_value, scale = ItemMixtures(point).at_shares(bound.shares), bound.dual_value, 1.0
+        assert point.whole is not None
+        mixtures, dual_value, scale = ItemMixtures(point.whole), bound.dual_value, 1.0
+        point = objective.at(point.coords, point.weights)
+        point.whole = mixtures.at_shares(bound.shares)
     if not np.isfinite(dual_value):
         return None
     # Half of the distance that the mixtures can be from the optimal ones.
@@ -270,7 +273,7 @@ class Proof:
     def count_zeros(self, point: Point, gap: float, n_passes: float) -> int | None:
         """Return the number of zeros that are proved, counted at the point of the best weights; a run of enough passes
         adds a bound by items."""
-        if self.penalty.unpenalised.size and self.objective.proves_zeros:
+        if self.penalty.unpenalised.size and self.objective.has_marginals:
             point = solve_unpenalised(point, self.penalty.unpenalised)
         pays = gap > 0 and n_passes >= ITEM_BOUND_AT_THE_END * ITEM_BOUND_PASSES
         bound = item_bound(point, self.penalty) if pays else None

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.objectives.sums import Executor, Sum
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import Best, Proof, value_at
 from crfqn.solvers.newton_on_support import newton_on_support
@@ -130,8 +129,7 @@ class RunRecord:
         self.proof = Proof(objective, penalty, self.best)
         self.estimate = Estimate(run, self.proof, self.trace)
         self.history, self.limits = ValidationHistory(run.held_out), Limits(run)
-        self.executor = objective.executor if isinstance(objective, Sum) else Executor()
-        self.passes_before, self.bytes_before = objective.n_passes, self.executor.n_bytes
+        self.passes_before, self.bytes_before = objective.n_passes, objective.n_bytes
         self.started = time.perf_counter()
 
     @property
@@ -192,7 +190,7 @@ class RunRecord:
 
     def _progress(self, state: State, gap: float, weights: SparseWeights) -> Progress:
         """Return the row of a state with such weights, and log it at DEBUG."""
-        n_bytes, self.bytes_before = -self.bytes_before, self.executor.n_bytes
+        n_bytes, self.bytes_before = -self.bytes_before, self.objective.n_bytes
         progress = Progress(
             iteration=self.n_iter,
             value=state.value,

@@ -14,9 +14,8 @@ import numpy as np
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.objective import BaseObjective as Objective
-from crfqn.objectives.objective import MethodState
-from crfqn.objectives.point import BasePoint as Point
+from crfqn.objectives.objective import MethodState, Objective
+from crfqn.objectives.point import Point
 from crfqn.penalties.penalty import Penalty
 from crfqn.result import Status
 
@@ -81,12 +80,12 @@ class Requirements(NamedTuple):
 
     Attributes
     ----------
-    facts : the properties of the objective that must hold, names in `objectives.objective.BaseObjective`
+    capabilities : the properties of the objective that must hold, attributes of `Objective`
     penalty : the properties of a penalty that must hold, names in `FORMS`
     states : what the method keeps over the items, which must be there to be made
     """
 
-    facts: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
     penalty: tuple[str, ...] = ()
     states: tuple[type[MethodState], ...] = ()
 
@@ -115,9 +114,9 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
     """Raise InputError unless the objective has the properties and states, and the penalty the form, asked for."""
     required = requirements(solver, objective, penalty)
     try:
-        for fact in required.facts:
-            if not getattr(objective, fact):
-                raise ViewError(objective.refusal(fact))
+        for capability in required.capabilities:
+            if not getattr(objective, capability):
+                raise ViewError(objective.refusal(capability))
         for state in required.states:
             objective.check_state(state)
     except ViewError as error:

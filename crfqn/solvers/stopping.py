@@ -255,7 +255,7 @@ class Estimate:
         is_short = self.status.is_doubtful if status is None else status.is_standstill or status.is_at_limit
         if not (is_short and self.is_asked and self.best.excess is None):
             return False
-        has_floor = self.objective.is_nonnegative and self.objective.has_curvature
+        has_floor = self.objective.has_dual and self.objective.has_curvature
         share = NOTHING_LEFT * min(self.tol / OPTIMAL, 1.0)
         return has_floor and self.best.value <= share * self.without_weights()
 

@@ -81,7 +81,7 @@ class Chain(Structure):
         return NO_TABLES if self.contexts is None else self.contexts.table_of
 
     @property
-    def without_contexts(self) -> Chain:
+    def without_bigram_features(self) -> Chain:
         return self if self.contexts is None else replace(self, contexts=None)
 
     def over(self, offsets: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> Chain:

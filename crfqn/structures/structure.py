@@ -113,7 +113,7 @@ class Structure:
         return (self.rules or TransitionRules.everything(self.n_states)).mask
 
     @property
-    def without_contexts(self) -> Structure:
+    def without_bigram_features(self) -> Structure:
         """The structure whose edges have the same weights everywhere."""
         return self
 

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import time
+from functools import partial
 from threading import Timer
 
 import numpy as np
@@ -14,7 +15,7 @@ from sharded_problems import CUTS, HINGE, KINDS, MANY_CUTS, N_ITEMS, blocked, pa
 
 from crfqn import ChainCRF
 from crfqn.arrays import SparseWeights
-from crfqn.distributed import DistributedObjective, workers
+from crfqn.distributed import distributed_objective, workers
 from crfqn.distributed.shard import applied, changed
 from crfqn.distributed.workers import WorkersLostError
 from crfqn.errors import InputError, ViewError
@@ -54,7 +55,7 @@ def same_result(found, expected):
 
 
 def test_every_number_is_that_of_blocks(threads, kind):
-    shared, here = DistributedObjective.of(threads, parts_of(kind)), blocked(kind)
+    shared, here = distributed_objective(threads, parts_of(kind)), blocked(kind)
     for name in (
         "n_coords",
         "n_items",
@@ -65,7 +66,7 @@ def test_every_number_is_that_of_blocks(threads, kind):
         "is_convex",
     ):
         assert getattr(shared, name) == getattr(here, name)
-    for name in ("has_curvature", "has_hessian_bound", "has_gram", "proves_zeros", "mean_occurrence"):
+    for name in ("has_curvature", "is_smooth", "has_gram", "has_marginals", "has_dual", "mean_occurrence"):
         assert getattr(shared, name) == getattr(here, name)
     assert shared.hessian_bound() == here.hessian_bound()
     coords = np.arange(here.n_coords)
@@ -93,7 +94,7 @@ def test_every_number_is_that_of_blocks(threads, kind):
 
 @pytest.mark.parametrize("kind", ["chain", HINGE])
 def test_many_shards_add_up_as_many_blocks(threads, kind):
-    shared, here = DistributedObjective.of(threads, parts_of(kind, MANY_CUTS)), blocked(kind, MANY_CUTS)
+    shared, here = distributed_objective(threads, parts_of(kind, MANY_CUTS)), blocked(kind, MANY_CUTS)
     assert len(shared.parts) == len(MANY_CUTS) - 1 > 8
     here.likely_coords = np.arange(1)
     found, expected = (each.at(*weights_of(here)) for each in (shared, here))
@@ -107,7 +108,7 @@ def test_many_shards_add_up_as_many_blocks(threads, kind):
 
 @pytest.mark.parametrize(("stride", "again"), [(3, 2), (70, 1)])
 def test_samples_are_of_all_items(threads, stride, again):
-    shared, here = DistributedObjective.of(threads, parts_of("chain")), blocked("chain")
+    shared, here = distributed_objective(threads, parts_of("chain")), blocked("chain")
     found, expected = (each.sample(stride).sample(again) for each in (shared, here))
     assert (found.n_items, found.n_positions) == (expected.n_items, expected.n_positions)
     assert found.n_items == len(range(stride // 2, N_ITEMS, stride)) // again
@@ -119,7 +120,7 @@ def test_a_run_goes_on_from_a_checkpoint(threads, tmp_path, solver):
     penalty = ElasticNet(0.0 if isinstance(solver, LBFGS) else 1.0, 0.1)
 
     def run(**settings):
-        shared = DistributedObjective.of(threads, parts_of("chain"))
+        shared = distributed_objective(threads, parts_of("chain"))
         return minimize(shared, penalty, solver, Run(**SMALL | settings))
 
     checkpoint = Checkpoint(tmp_path, 1)
@@ -134,21 +135,21 @@ def test_a_run_goes_on_from_a_checkpoint(threads, tmp_path, solver):
 
 
 def test_a_point_sends_the_weights_that_change(threads):
-    shared = DistributedObjective.of(threads, parts_of("chain"))
-    start, before = shared.at(*weights_of(shared)), shared.tally.sent
+    shared = distributed_objective(threads, parts_of("chain"))
+    start, before = shared.at(*weights_of(shared)), shared.executor.workers.tally.sent
     assert start.value > 0
-    of_all = shared.tally.sent - before
+    of_all = shared.executor.workers.tally.sent - before
     for step in (1.0, 0.5):
-        before = shared.tally.sent
+        before = shared.executor.workers.tally.sent
         assert start.along(start.coords[:3], np.ones(3)).at(step).value > 0
-        assert shared.tally.sent - before < 150 * len(shared.parts) < of_all
+        assert shared.executor.workers.tally.sent - before < 150 * len(shared.parts) < of_all
 
 
 @pytest.mark.parametrize(
     "solver", [ProxQN(), OWLQN(), FISTA(), SpaRSA(), ProxGD()], ids=lambda s: type(s).__name__
 )
 def test_solvers_take_the_same_steps(threads, kind, solver):
-    shared, here = DistributedObjective.of(threads, parts_of(kind)), blocked(kind)
+    shared, here = distributed_objective(threads, parts_of(kind)), blocked(kind)
     penalty = ElasticNet(1.0, 0.1)
     found, expected = (minimize(each, penalty, solver, Run(**SMALL)) for each in (shared, here))
     same_result(found, expected)
@@ -156,14 +157,14 @@ def test_solvers_take_the_same_steps(threads, kind, solver):
 
 
 def test_lbfgs_takes_the_same_steps(threads, kind):
-    shared, here = DistributedObjective.of(threads, parts_of(kind)), blocked(kind)
+    shared, here = distributed_objective(threads, parts_of(kind)), blocked(kind)
     found, expected = (minimize(each, ElasticNet(0.0, 0.5), LBFGS(), Run(**SMALL)) for each in (shared, here))
     same_result(found, expected)
 
 
 def test_the_warm_start_uses_samples_of_every_shard(threads):
     cuts = (0, 9000, 12000)
-    shared, here = DistributedObjective.of(threads, parts_of("chain", cuts)), blocked("chain", cuts)
+    shared, here = distributed_objective(threads, parts_of("chain", cuts)), blocked("chain", cuts)
     states, n_bytes = [], []
 
     def note(state):
@@ -176,14 +177,14 @@ def test_the_warm_start_uses_samples_of_every_shard(threads):
     assert min(states) < 0.1
     gc.collect()
     assert shared.at(*weights_of(shared)).value > 0  # takes the news of what was dropped along
-    assert not any(kept(shared, holder, "samples") for holder in shared.workers.holders)
+    assert not any(kept(shared, holder, "samples") for holder in shared.executor.workers.holders)
 
 
 def test_passes_are_those_in_memory(threads):
     """One piece differs by rounding, and by which positions a metric samples: here it has all of them."""
     found, expected = (
         minimize(each, ElasticNet(1.0), FISTA(), Run(**SMALL))
-        for each in (DistributedObjective.of(threads, parts_of("chain")), whole_of("chain"))
+        for each in (distributed_objective(threads, parts_of("chain")), whole_of("chain"))
     )
     assert (round(found.passes, 9), found.n_iter) == (expected.passes, expected.n_iter)
     np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-9)
@@ -195,24 +196,24 @@ def kept(shared, holder, name):
     def look(dask_worker):
         return list(getattr(dask_worker.state.actors[holder.future.key], name))
 
-    return shared.workers.client.run(look, workers=[holder.address])[holder.address]
+    return shared.executor.workers.client.run(look, workers=[holder.address])[holder.address]
 
 
 def test_dropped_points_leave_the_workers(threads):
-    shared = DistributedObjective.of(threads, parts_of("chain"))
+    shared = distributed_objective(threads, parts_of("chain"))
     for seed in range(5):
         point = shared.at(*weights_of(shared, seed))
         assert point.along(*weights_of(shared, 9)).at(0.5).value > 0
     gc.collect()
     assert point.value > 0
-    for holder in shared.workers.holders:
-        assert list(kept(shared, holder, "points")) == [point.handle.number]
+    for holder in shared.executor.workers.holders:
+        assert list(kept(shared, holder, "points")) == [point.held]
 
 
 @pytest.mark.parametrize("solver", [RowDescent(), SGDL1()], ids=lambda s: type(s).__name__)
 def test_methods_over_single_items_are_refused_by_name(threads, solver):
-    shared = DistributedObjective.of(threads, parts_of("chain" if isinstance(solver, SGDL1) else "flat"))
-    with pytest.raises(ViewError, match=r"DistributedObjective has no \w+, which is kept item by item"):
+    shared = distributed_objective(threads, parts_of("chain" if isinstance(solver, SGDL1) else "flat"))
+    with pytest.raises(ViewError, match=r"\w+ is kept item by item, and the items are on workers"):
         minimize(shared, ElasticNet(1.0), solver, Run(**SMALL))
 
 
@@ -230,13 +231,19 @@ def test_changes_of_weights_are_exact():
 
 def test_what_is_no_client_is_refused():
     with pytest.raises(InputError, match="or the address of a scheduler, got NoneType"):
-        DistributedObjective.of(None, parts_of("chain"))
+        distributed_objective(None, parts_of("chain"))
 
 
 def test_an_error_of_a_shard_is_raised_here(threads):
-    shared = DistributedObjective.of(threads, [*parts_of("chain"), broken_file])
+    shared = distributed_objective(threads, [*parts_of("chain"), broken_file])
     with pytest.raises(InputError, match="no such file"):
-        assert shared.facts
+        assert shared.part_statistics
+
+
+def test_what_is_no_part_is_refused(threads):
+    shared = distributed_objective(threads, [*parts_of("chain"), partial(whole_of, "chain")])
+    with pytest.raises(InputError, match=r"returns a Part of the items, got Objective from .*whole_of"):
+        assert shared.n_items
 
 
 def broken_file():
@@ -250,19 +257,19 @@ def kill_worker(client, address):
 
 @pytest.mark.parametrize("kind", ["chain", "flat"])
 def test_a_killed_worker_changes_no_bit(processes, kind):
-    shared = DistributedObjective.of(processes, parts_of(kind), 600.0)
+    shared = distributed_objective(processes, parts_of(kind), 600.0)
     here, killed = blocked(kind), []
 
     def kill_one(state):
         if state.iteration in (2, 4) and len(killed) < state.iteration / 2:
-            killed.append(shared.workers.holders[state.iteration // 2].address)
+            killed.append(shared.executor.workers.holders[state.iteration // 2].address)
             kill_worker(processes, killed[-1])
         return False
 
     found = minimize(shared, ElasticNet(0.5), ProxQN(), Run(callback=kill_one, **SMALL))
     same_result(found, minimize(here, ElasticNet(0.5), ProxQN(), Run(**SMALL)))
     assert len(killed) == 2
-    assert shared.tally.n_lost >= 2
+    assert shared.executor.workers.tally.n_lost >= 2
 
 
 def end_workers(cluster, client):
@@ -277,7 +284,7 @@ def test_without_a_worker_there_is_an_error(wait):
     from sharded_problems import connected
 
     with connected(n_workers=2, processes=False) as cluster, Client(cluster) as client:
-        shared = DistributedObjective.of(client, parts_of("chain"), wait)
+        shared = distributed_objective(client, parts_of("chain"), wait)
         assert shared.n_items == CUTS[-1]
         end_workers(cluster, client)
         expected = rf"no worker is left \(2 lost\), and none has come within {wait:g} seconds\. Start workers"
@@ -292,7 +299,7 @@ def test_a_worker_that_comes_during_the_wait_changes_no_bit():
     from sharded_problems import connected
 
     with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
-        shared, lost = DistributedObjective.of(client, parts_of("chain"), 300.0), []
+        shared, lost = distributed_objective(client, parts_of("chain"), 300.0), []
 
         def replace_late(state):
             if state.iteration == 2 and not lost:
@@ -304,7 +311,7 @@ def test_a_worker_that_comes_during_the_wait_changes_no_bit():
         found = minimize(shared, ElasticNet(0.5), ProxQN(), Run(callback=replace_late, **SMALL))
         assert not set(*lost) & set(client.nthreads())
     same_result(found, minimize(blocked("chain"), ElasticNet(0.5), ProxQN(), Run(**SMALL)))
-    assert shared.tally.n_lost >= 1
+    assert shared.executor.workers.tally.n_lost >= 1
 
 
 @pytest.mark.parametrize("closed", ["client", "cluster"])
@@ -313,7 +320,7 @@ def test_a_client_that_is_closed_meanwhile_is_told(closed):
     from sharded_problems import connected
 
     with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
-        shared = DistributedObjective.of(client, parts_of("chain"))
+        shared = distributed_objective(client, parts_of("chain"))
 
         def close_one(state):
             if state.iteration == 1:
@@ -345,7 +352,7 @@ def test_a_shard_that_ends_its_workers_is_named(monkeypatch):
         with pytest.raises(WorkersLostError, match=expected):
             ChainCRF(client=client).fit([end_this_process])
         with pytest.raises(WorkersLostError, match=expected):
-            assert DistributedObjective.of(client, [end_this_process]).facts
+            assert distributed_objective(client, [end_this_process]).part_statistics
 
 
 def test_the_number_of_workers_changes_no_bit(threads):
@@ -353,10 +360,10 @@ def test_the_number_of_workers_changes_no_bit(threads):
     from sharded_problems import connected
 
     results = [
-        minimize(DistributedObjective.of(threads, parts_of("chain")), ElasticNet(1.0), ProxQN(), Run(**SMALL))
+        minimize(distributed_objective(threads, parts_of("chain")), ElasticNet(1.0), ProxQN(), Run(**SMALL))
     ]
     with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
-        alone = DistributedObjective.of(client, parts_of("chain"))
+        alone = distributed_objective(client, parts_of("chain"))
         results.append(minimize(alone, ElasticNet(1.0), ProxQN(), Run(**SMALL)))
     same_result(*results)
     assert results[0].status is Status.CONVERGED

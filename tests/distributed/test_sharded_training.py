@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 import crfqn
 from crfqn import ChainCRF, Shards, Templates
-from crfqn.distributed import DistributedObjective
+from crfqn.distributed import distributed_objective
 from crfqn.distributed.workers import WorkersLostError
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import chosen_strengths
@@ -98,7 +98,7 @@ def test_a_bag_makes_the_same_model_as_files(threads, files, data):
 def test_automatic_strengths_are_those_of_all_items(threads, files, data):
     found, expected = ChainCRF(client=threads).fit(files), ChainCRF().fit(*data)
     assert (found.l1_, found.l2_) == pytest.approx((expected.l1_, expected.l2_), rel=1e-12)
-    shared, here = DistributedObjective.of(threads, parts_of("flat")), blocked("flat")
+    shared, here = distributed_objective(threads, parts_of("flat")), blocked("flat")
     intercepts = np.arange(here.n_features - 1, here.n_node_coords, here.n_features)
     strengths = [chosen_strengths({"l1": "auto"}, each, intercepts)["l1"] for each in (shared, here)]
     assert strengths[0] == strengths[1]
@@ -216,5 +216,5 @@ def test_no_scheduler_is_an_error(monkeypatch):
     [{"solver": "sgd", "l1": 0.1}, {"solver": "feature-bcd", "l1": 0.1}, {"loss": "hinge", "l2": 0.1}],
 )
 def test_methods_over_single_items_are_refused_by_name(threads, files, settings):
-    with pytest.raises(InputError, match="DistributedObjective has no "):
+    with pytest.raises(InputError, match="is kept item by item, and the items are on workers"):
         ChainCRF(**{"l1": 0.0} | settings, client=threads).fit(files)

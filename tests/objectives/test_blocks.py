@@ -11,8 +11,7 @@ from problems import curvature_at, make_likelihood
 
 from crfqn import MulticlassCRF
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Sum, build_objective
+from crfqn.objectives.objective import build_objective, in_blocks
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -58,22 +57,22 @@ def weights_of(objective, seed=1):
 
 @pytest.mark.parametrize("n_positions", [1, 7, 20, 1000])
 def test_blocks_hold_every_item_once(whole, n_positions):
-    parts = Sum.of_blocks(whole, n_positions).parts
-    longest = np.diff(whole.map.store.offsets).max()
-    assert np.concatenate([part.loss.targets for part in parts]).tolist() == whole.loss.targets.tolist()
+    parts = in_blocks(whole.whole, n_positions).parts
+    longest = np.diff(whole.whole.map.store.offsets).max()
+    assert np.concatenate([part.loss.targets for part in parts]).tolist() == whole.whole.loss.targets.tolist()
     assert all(0 < part.n_positions <= max(n_positions, longest) for part in parts)
     assert (len(parts) == 1) == (n_positions == 1000)
 
 
 @pytest.mark.parametrize("n_positions", [7, 20])
 def test_every_number_is_that_of_all_items(whole, n_positions):
-    total = Sum.of_blocks(whole, n_positions)
+    total = in_blocks(whole.whole, n_positions)
     point, expected = total.at(*weights_of(whole)), whole.at(*weights_of(whole))
     coords = np.arange(whole.n_coords)
     for name in ("n_coords", "n_items", "n_positions", "total_weight"):
         assert getattr(total, name) == getattr(whole, name)
     assert point.value == pytest.approx(expected.value, rel=1e-13)
-    nodes = coords[: coords.size - whole.loss.structure.n_edges]
+    nodes = coords[: coords.size - whole.whole.loss.structure.n_edges]
     np.testing.assert_allclose(
         curvature_at(point).majorant(nodes), curvature_at(expected).majorant(nodes), rtol=1e-11
     )
@@ -91,14 +90,14 @@ def test_every_number_is_that_of_all_items(whole, n_positions):
 
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 1.0, 1e9])
 def test_screening_finds_what_all_items_find(whole, threshold):
-    total = Sum.of_blocks(whole, 7)
+    total = in_blocks(whole.whole, 7)
     found, expected = (o.at(*weights_of(whole)).screen(threshold) for o in (total, whole))
     np.testing.assert_array_equal(found.coords, expected.coords)
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-11, atol=1e-12)
 
 
 def test_points_along_a_ray(whole):
-    total = Sum.of_blocks(whole, 7)
+    total = in_blocks(whole.whole, 7)
     direction = weights_of(whole, seed=2)
     for step in (1.0, 0.25):
         points = (o.at(*weights_of(whole)).along(*direction).at(step) for o in (total, whole))
@@ -107,7 +106,7 @@ def test_points_along_a_ray(whole):
 
 def test_a_point_keeps_its_parts(whole):
     """Whatever it is asked costs one pass, where there is room for its residuals."""
-    total = Sum.of_blocks(whole, 7)
+    total = in_blocks(whole.whole, 7)
     point = total.at(*weights_of(whole))
     for _ in range(2):
         assert np.isfinite(point.value + point.dual_value(0.5))
@@ -119,7 +118,7 @@ def test_a_point_keeps_its_parts(whole):
 
 
 def test_passes_are_counted_where_nothing_fits(whole):
-    total = Sum.of_blocks(whole, 7, most_kept=1)
+    total = in_blocks(whole.whole, 7, most_kept=1)
     point = total.at(*weights_of(whole))
     assert point.value == point.value
     assert total.n_passes == pytest.approx(1.0)
@@ -140,14 +139,14 @@ def test_passes_are_counted_where_nothing_fits(whole):
 def test_points_keep_no_more_than_they_may(whole, share):
     """The newest has the room; answers are the same whatever is kept."""
     most = int(share * whole.n_states * whole.n_positions)
-    total = Sum.of_blocks(whole, 7, most_kept=most)
+    total = in_blocks(whole.whole, 7, most_kept=most)
     coords, points = np.arange(whole.n_coords), [total.at(*weights_of(whole, seed)) for seed in range(4)]
     for point in points:
         assert np.isfinite(point.value)
-        assert sum(p.handle.n_kept for p in points) <= most
-    assert (points[-1].handle.n_kept == whole.n_states * whole.n_positions) == (share >= 1)
-    assert points[0].handle.n_kept == 0
-    plain = Sum.of_blocks(whole, 7, most_kept=1)
+        assert sum(p.held.n_kept for p in points) <= most
+    assert (points[-1].held.n_kept == whole.n_states * whole.n_positions) == (share >= 1)
+    assert points[0].held.n_kept == 0
+    plain = in_blocks(whole.whole, 7, most_kept=1)
     for seed, point in enumerate(points):
         assert (
             point.gradient(coords).tobytes() == plain.at(*weights_of(whole, seed)).gradient(coords).tobytes()
@@ -165,7 +164,7 @@ CEILINGS = {
 @pytest.mark.parametrize("name", CEILINGS)
 def test_solvers_need_no_more_passes_than_in_one_piece(whole, name):
     solver, penalty, times = CEILINGS[name]
-    problems = whole, Sum.of_blocks(whole, 7), Sum.of_blocks(whole, 7, most_kept=1)
+    problems = whole, in_blocks(whole.whole, 7), in_blocks(whole.whole, 7, most_kept=1)
     one, kept, anew = (minimize(problem, penalty, solver, Run(tol=1e-4)) for problem in problems)
     assert one.status is kept.status is anew.status is Status.CONVERGED
     assert kept.passes <= one.passes + 3
@@ -173,13 +172,14 @@ def test_solvers_need_no_more_passes_than_in_one_piece(whole, name):
 
 
 def test_a_sample_is_made_of_every_part(whole):
-    sample = Sum.of_blocks(whole, 20).sample(2)
+    sample = in_blocks(whole.whole, 20).sample(2)
     assert 0.3 * whole.n_items < sample.n_items < 0.7 * whole.n_items
 
 
 def test_the_optimum_is_the_same(whole):
     results = [
-        minimize(o, ElasticNet(0.5, 0.0), ProxQN(), Run(tol=3e-8)) for o in (whole, Sum.of_blocks(whole, 13))
+        minimize(o, ElasticNet(0.5, 0.0), ProxQN(), Run(tol=3e-8))
+        for o in (whole, in_blocks(whole.whole, 13))
     ]
     assert results[1].status.is_success
     assert results[1].value == pytest.approx(results[0].value, rel=1e-7)
@@ -187,10 +187,11 @@ def test_the_optimum_is_the_same(whole):
 
 def test_large_problems_come_in_blocks():
     whole = taxonomy_objective()
-    arguments = (whole.map, whole.loss, whole.weights)
-    assert isinstance(build_objective(*arguments), Objective)
-    assert isinstance(build_objective(*arguments, most_numbers=7 * 57), Objective)
+    arguments = (whole.whole.map, whole.whole.loss, whole.whole.weights)
+    assert build_objective(*arguments).whole is not None
+    assert build_objective(*arguments, most_numbers=7 * 57).whole is not None
     total = build_objective(*arguments, most_numbers=7 * 57 - 1, block_numbers=70)
+    assert total.whole is None
     assert [part.n_items for part in total.parts] == [10, 10, 10, 10, 10, 7]
     assert total.total_weight == whole.total_weight
 
@@ -199,7 +200,7 @@ class InBlocks:
     """Prox-QN on blocks of what it is given."""
 
     def steps(self, objective, penalty, start):
-        total = Sum.of_blocks(objective, 20)
+        total = in_blocks(objective.whole, 20)
         assert len(total.parts) > 1
         return ProxQN().steps(total, penalty, total.at(*start.sparse_weights))
 
@@ -222,7 +223,7 @@ class TestLossesOfMargins:
     @pytest.fixture
     def pair(self, problem):
         whole = objective_of(problem)
-        total = Sum.of_blocks(whole, 11)
+        total = in_blocks(whole.whole, 11)
         assert len(total.parts) == 6
         return total, whole
 

@@ -15,7 +15,7 @@ from crfqn.objectives.linear.feature_map import FEATURES, POSITIONS, scores_of, 
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood, MultinomialLogistic
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.minimize import minimize
@@ -190,7 +190,7 @@ def test_objectives_on_both_maps_agree(is_flat, dtype):
         dense = DenseMap.of(dense.matrix, offsets, True)
         sparse = SparseMap(FeatureStore.from_matrix(dense.matrix, offsets).with_constant())
     for loss in losses(dense):
-        one, other = Objective(dense, loss), Objective(sparse, loss)
+        one, other = build_objective(dense, loss), build_objective(sparse, loss)
         coords = np.arange(0, one.n_coords, 3)
         weights = np.random.default_rng(6).normal(size=coords.size)
         points = one.at(coords, weights), other.at(coords, weights)
@@ -213,7 +213,7 @@ def test_threads_change_no_bit(n_threads):
     found = []
     for n in (1, n_threads):
         dense, _ = make_maps("two slabs", np.float32, n_threads=n)
-        objective = Objective(dense, losses(dense)[0])
+        objective = build_objective(dense, losses(dense)[0])
         result = minimize(objective, ElasticNet(l1=2.0), FISTA(), Run(max_iter=20))
         found.append((result.coords.tobytes(), result.weights.tobytes(), result.value))
     assert found[0] == found[1]
@@ -229,7 +229,7 @@ def test_training_reaches_the_same_optimum(has_groups):
     penalty = groups if has_groups else ElasticNet(l1=1.0)
     for loss in losses(dense):
         results = [
-            minimize(Objective(m, loss), penalty, FISTA(), Run(tol=1e-7, max_iter=5000))
+            minimize(build_objective(m, loss), penalty, FISTA(), Run(tol=1e-7, max_iter=5000))
             for m in (dense, sparse)
         ]
         assert results[0].value == pytest.approx(results[1].value, rel=1e-6)

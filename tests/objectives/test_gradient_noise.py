@@ -13,8 +13,7 @@ from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import build_objective, in_blocks
 from crfqn.structures.taxonomy import flat
 
 RANDOM = np.random.default_rng(0)
@@ -25,7 +24,7 @@ LABELS = RANDOM.integers(0, 3, 60).astype(np.int32)
 def objective(x=X, labels=LABELS, weights=None, n_states=3):
     store = FeatureStore.from_matrix(np.ascontiguousarray(x), np.arange(len(x) + 1), allow_empty=True)
     structure = flat(n_states, len(x))
-    return Objective(SparseMap(store), MultinomialLogistic(structure, labels), weights)
+    return build_objective(SparseMap(store), MultinomialLogistic(structure, labels), weights)
 
 
 def noise(*args, unpenalised=NO_COORDS, **settings):
@@ -53,7 +52,7 @@ def test_it_is_the_deviation_of_gradients_for_labels_that_mean_nothing():
 def test_of_a_squared_hinge():
     """Its residual at zero is 2 of another class, -2 (K - 1) of the item's own."""
     store = FeatureStore.from_matrix(X, np.arange(61), allow_empty=True)
-    hinge = Objective(SparseMap(store), MulticlassSquaredHinge(LABELS, 3))
+    hinge = build_objective(SparseMap(store), MulticlassSquaredHinge(LABELS, 3))
     assert gradient_noise(hinge, NO_COORDS) == pytest.approx(2 * 3 * formula(), rel=1e-6)
 
 
@@ -84,7 +83,7 @@ def test_it_is_zero_where_labels_do_not_vary_and_where_there_is_no_feature():
 
 
 def test_of_dense_rows():
-    dense = Objective(DenseMap.of(X, np.arange(61)), MultinomialLogistic(flat(3, 60), LABELS))
+    dense = build_objective(DenseMap.of(X, np.arange(61)), MultinomialLogistic(flat(3, 60), LABELS))
     assert gradient_noise(dense, NO_COORDS) == pytest.approx(noise(), rel=1e-6)
 
 
@@ -96,6 +95,6 @@ def test_of_chains_whole_and_in_blocks():
     lengths = np.sqrt((problem.matrix**2).sum(axis=0))
     expected = np.sqrt((1.0 - np.sum(shares**2)) / problem.n_states) * lengths[lengths > 0].mean()
     assert gradient_noise(whole, NO_COORDS) == pytest.approx(expected, rel=1e-6)
-    blocks = Sum.of_blocks(whole, 7)
+    blocks = in_blocks(whole.whole, 7)
     assert len(blocks.parts) > 2
     assert gradient_noise(blocks, NO_COORDS) == pytest.approx(expected, rel=1e-6)

@@ -111,10 +111,14 @@ def test_every_number_of_a_point(name, kind, scale):
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-11)
     states, positions = np.array([0, 3, 11]), np.arange(0, N_ITEMS, 7)
     np.testing.assert_allclose(
-        Marginals(other).at(states + FIRST[name], positions), Marginals(one).at(states, positions), atol=1e-13
+        Marginals(other.whole).at(states + FIRST[name], positions),
+        Marginals(one.whole).at(states, positions),
+        atol=1e-13,
     )
     np.testing.assert_allclose(
-        Marginals(other).variance(states + FIRST[name]), Marginals(one).variance(states), atol=1e-13
+        Marginals(other.whole).variance(states + FIRST[name]),
+        Marginals(one.whole).variance(states),
+        atol=1e-13,
     )
     some = everything[::3]
     for n_sampled in (60, N_ITEMS):

@@ -11,8 +11,7 @@ from problems import objective_of as tree_objective
 from references import Penalised
 
 from crfqn.objectives.losses.potentials import LINKS
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import build_objective, in_blocks
 from crfqn.papers.agarwal2014.gls import Link
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -92,7 +91,7 @@ def test_intercepts_of_the_softmax_link(constant):
     likelihood, penalty = problem.objective(), ElasticNet(0.0, 0.4, problem.intercepts)
     targets = np.eye(problem.made.n_states)[:, problem.made.labels]
     objective, mixed = (
-        Objective(likelihood.map, Link(LINKS["softmax"], table), likelihood.weights)
+        build_objective(likelihood.whole.map, Link(LINKS["softmax"], table), likelihood.whole.weights)
         for table in (targets, 0.9 * targets + 0.1 / len(targets))
     )
     best, w = problem.optimum(0.0, 0.4, problem.intercepts)
@@ -153,7 +152,7 @@ def test_blocks_bound_as_one():
     problem = Margins("logistic", 4)
     whole = problem.objective()
     norms = ElasticNet(0.5).norm_bounds(10.0)
-    blocked = Sum.of_blocks(whole, 6)
+    blocked = in_blocks(whole.whole, 6)
     bound = [o.intercept_bound(problem.intercepts, 10.0, norms) for o in (whole, blocked)]
     assert len(blocked.parts) > 2
     assert 0 < bound[1] <= bound[0] * (1 + 1e-9)  # a block's own features bound its scores

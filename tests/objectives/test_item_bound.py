@@ -7,7 +7,7 @@ import pytest
 from problems import SHAPES, Problem, make_problem, make_tree_problem, objective_of
 
 from crfqn.objectives.item_bound import ItemMixtures, item_bound
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
 from crfqn.objectives.support import Support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -63,7 +63,7 @@ def test_no_bound_is_above_the_optimum(kind, l1, l2):
 
 def exact_dual(objective, point, shares, l1, l2):
     """The dual value of the shares: entropies by inference, gradient by that of every coordinate."""
-    view = ItemMixtures(point)
+    view = ItemMixtures(point.whole)
     g = view.at_shares(shares).gradient(objective.support.coords())
     excess = np.maximum(np.abs(g) - l1, 0.0)
     if l2 == 0:
@@ -79,9 +79,9 @@ def test_entropies_and_gradients_by_enumeration():
     weights = random.choice([0.0, 0.5, 2.0], 8)
     plain = problem.objective()
     for offset in (None, random.normal(size=(3, plain.n_positions))):
-        objective = Objective(plain.map, plain.loss, weights, offset=offset)
+        objective = build_objective(plain.whole.map, plain.whole.loss, weights, offset=offset)
         point = point_of(objective, w)
-        view = ItemMixtures(point)
+        view = ItemMixtures(point.whole)
         largest = 1.0 / -np.expm1(-point.item_losses)
         shares = np.minimum(random.uniform(0.1, 2.0, 8), largest)
         entropy, g = enumerated(problem, objective, point, shares)
@@ -98,10 +98,12 @@ def test_entropies_and_gradients_by_enumeration():
 def enumerated(problem: Problem, objective, point, shares):
     """The dual loss of the mixtures and their gradient, labelling by labelling."""
     total, g = 0.0, np.zeros(problem.n_coords)
-    edges = point.edges.reshape(3, 3)
+    edges = point.whole.edges.reshape(3, 3)
     for i, (start, end) in enumerate(itertools.pairwise(problem.offsets)):
         labellings = list(itertools.product(range(3), repeat=end - start))
-        scores = np.array([sum(point.scores[k, start + t] for t, k in enumerate(y)) for y in labellings])
+        scores = np.array(
+            [sum(point.whole.scores[k, start + t] for t, k in enumerate(y)) for y in labellings]
+        )
         scores += [sum(edges[a, b] for a, b in itertools.pairwise(y)) for y in labellings]
         q = np.exp(scores - scores.max())
         q *= shares[i] / q.sum()
@@ -112,11 +114,11 @@ def enumerated(problem: Problem, objective, point, shares):
         part = -float(positive @ np.log(positive))
         counts = np.array([count(problem, start, y) for y in labellings])
         moved = q - np.eye(len(labellings))[observed]
-        if objective.offset is not None:
-            fixed = [sum(objective.offset[k, start + t] for t, k in enumerate(y)) for y in labellings]
+        if objective.whole.offset is not None:
+            fixed = [sum(objective.whole.offset[k, start + t] for t, k in enumerate(y)) for y in labellings]
             part += float(moved @ fixed)
-        total += objective.weights[i] * part
-        g += objective.weights[i] * (moved @ counts)
+        total += objective.whole.weights[i] * part
+        g += objective.whole.weights[i] * (moved @ counts)
     return total, g
 
 
@@ -136,7 +138,7 @@ def test_on_a_support():
     best, w = problem.optimum(0.5, 0.0)
     kept = np.flatnonzero(np.random.default_rng(0).random(21) < 0.6)
     support = Support(21, 9, kept, np.arange(0, 9, 2))
-    restricted = Objective(objective.map, objective.loss, objective.weights, support)
+    restricted = build_objective(objective.whole.map, objective.whole.loss, objective.whole.weights, support)
     inside = np.where(support.contains(np.arange(30)), w, 0.0)
     found = item_bound(point_of(restricted, inside), ElasticNet(0.5))
     tight = minimize(restricted, ElasticNet(0.5), ProxQN(), Run(tol=1e-9))

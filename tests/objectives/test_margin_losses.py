@@ -109,7 +109,7 @@ def test_ranking_of_single_labels_is_the_multiclass_loss():
     w = weights_like(problem)
     one, other = point_at(problem, w), point_at(ranking, w)
     assert one.value == pytest.approx(other.value, rel=1e-13)
-    np.testing.assert_allclose(one.evaluation.residual, other.evaluation.residual, atol=1e-12)
+    np.testing.assert_allclose(one.whole.evaluation.residual, other.whole.evaluation.residual, atol=1e-12)
 
 
 def test_two_classes_are_a_binary_squared_hinge_of_the_difference():
@@ -131,7 +131,7 @@ def test_at_zero_every_pair_costs_one():
 def test_the_logistic_loss_is_the_flat_crf():
     problem = make_problem("logistic")
     ours = objective_of(problem)
-    crf = make_likelihood(ours.map.store, flat(4, 25), problem.labels, problem.weights, n_threads=1)
+    crf = make_likelihood(ours.whole.map.store, flat(4, 25), problem.labels, problem.weights, n_threads=1)
     w = weights_like(problem).T.ravel()
     coords = np.arange(w.size)
     one, other = ours.at(coords, w), crf.at(coords, w)
@@ -142,8 +142,8 @@ def test_the_logistic_loss_is_the_flat_crf():
     )
     assert one.dual_value(0.7) == pytest.approx(other.dual_value(0.7), rel=1e-12)
     hinge = objective_of(make_problem("multiclass"))
-    assert ours.proves_zeros  # what belongs to likelihoods
-    assert not hinge.proves_zeros
+    assert ours.has_marginals  # what belongs to likelihoods
+    assert not hinge.has_marginals
     for kind in (BlockState, SGDState):
         assert has_state(ours, kind)
         assert not has_state(hinge, kind)
@@ -182,7 +182,7 @@ def test_no_point_proves_more_than_the_optimum(name, norm):
 
 def constants_of(problem):
     objective = objective_of(problem)
-    return objective.loss.constants(objective.map, objective.weights)
+    return objective.whole.loss.constants(objective.whole.map, objective.whole.weights)
 
 
 @every_loss
@@ -251,7 +251,7 @@ def test_a_part_of_the_items(name):
     items = np.array([0, 1, 3, 8, 20])
     part = MarginProblem(name, problem.x[items], problem.sets[items], problem.weights[items])
     w = weights_like(problem)
-    found = point_at(problem, w, objective_of(problem).take(items))
+    found = point_at(problem, w, objective_of(problem).with_parts(lambda part: part.take(items)))
     assert found.value == pytest.approx(part.evaluate(w)[0], rel=1e-12)
     assert objective_of(problem).sample(5).n_items == 5
 

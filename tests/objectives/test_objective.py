@@ -60,7 +60,7 @@ def test_value_and_gradient_against_enumeration(problem):
     objective = objective_of(problem)
     n_edges = 0 if isinstance(problem, TreeProblem) else 9
     assert objective.n_coords == problem.n_coords == problem.n_states * problem.x.shape[1] + n_edges
-    assert objective.map.store.is_binary == bool(np.isin(problem.x, (0, 1)).all())
+    assert objective.whole.map.store.is_binary == bool(np.isin(problem.x, (0, 1)).all())
     everything = np.arange(problem.n_coords)
     for seed in range(5):
         w = random_weights(problem, seed, scale=(0.0, 0.1, 1.0, 1.0, 10.0)[seed])
@@ -78,7 +78,7 @@ def test_marginals_of_some_states_at_some_positions(problem):
         expected = problem.marginals(w) * (problem.position_weights > 0)
         states = np.sort(random.choice(problem.n_states, random.integers(0, problem.n_states + 1), False))
         positions = random.permutation(n_positions)[: random.integers(0, n_positions + 1)]
-        found = Marginals(point_at(objective_of(problem), w)).at(states, positions)
+        found = Marginals(point_at(objective_of(problem), w).whole).at(states, positions)
         assert found.shape == (states.size, positions.size)
         np.testing.assert_allclose(found, expected[np.ix_(states, positions)], atol=1e-12)
 
@@ -90,7 +90,7 @@ def test_marginal_variance(problem):
     point = point_at(objective_of(problem, 2), w)
     for states in (np.arange(problem.n_states), np.array([1, 2]), np.array([], np.int64)):
         expected = (p * (1 - p))[states].sum(axis=0)
-        np.testing.assert_allclose(Marginals(point).variance(states), expected, atol=1e-12)
+        np.testing.assert_allclose(Marginals(point.whole).variance(states), expected, atol=1e-12)
 
 
 def test_gradient_against_finite_differences(problem):
@@ -117,8 +117,8 @@ QUESTIONS = {
     "dual_value": lambda point: point.dual_value(0.5),
     "curvature": lambda point: curvature_at(point).diagonal(np.arange(5)),
     "roughness": lambda point: curvature_at(point).majorant(np.arange(5)),
-    "undecided": lambda point: Marginals(point).variance(np.arange(3)),
-    "marginals_at": lambda point: Marginals(point).at(np.arange(3), np.arange(4)),
+    "undecided": lambda point: Marginals(point.whole).variance(np.arange(3)),
+    "marginals_at": lambda point: Marginals(point.whole).at(np.arange(3), np.arange(4)),
     "token_model": lambda point: curvature_at(point).matrix(np.arange(5), 7, 100),
     "large token_model": lambda point: curvature_at(point).matrix(np.arange(5), 7, 2),
 }
@@ -162,7 +162,9 @@ class TestItems:
         store = FeatureStore.from_matrix(problem.x, problem.offsets)
         structure, weights = Chain(store.offsets, problem.n_states), np.ones(store.n_items)
         weights[:2] = 0.0, np.finfo(float).tiny
-        assert np.isfinite(make_likelihood(store, structure, problem.targets, weights).inverse_weights).all()
+        assert np.isfinite(
+            make_likelihood(store, structure, problem.targets, weights).whole.inverse_weights
+        ).all()
         weights[2] = wrong
         with pytest.raises(InputError, match=rf"at least 2.23e-308, got {wrong} for item 2$"):
             make_likelihood(store, structure, problem.targets, weights)
@@ -223,7 +225,9 @@ def wide_problem(n_states, n_features, n_positions, is_binary, seed=3, n_threads
     objective = make_likelihood(store, structure, targets, weights, n_threads)
     coords = np.sort(random.choice(objective.n_coords, min(40, objective.n_coords), replace=False))
     point = objective.at(coords, random.normal(size=coords.size))
-    gradient = np.concatenate([(x.T @ point.evaluation.residual.T).T.ravel(), point.evaluation.edge_residual])
+    gradient = np.concatenate(
+        [(x.T @ point.whole.evaluation.residual.T).T.ravel(), point.whole.evaluation.edge_residual]
+    )
     return point, gradient
 
 
@@ -301,7 +305,7 @@ def test_skipped_features_never_hide_a_coordinate(case):
 def test_features_that_cannot_reach_the_threshold_are_skipped():
     """Otherwise the ceilings cost time and save none."""
     point, gradient = wide_problem(200, 300, 300, is_binary=False)
-    store, residual = point.objective.map.store, point.evaluation.residual
+    store, residual = point.objective.whole.map.store, point.whole.evaluation.residual
     largest = np.abs(residual[:64]).max(axis=0)
     x = sp.csc_array((store.values, store.indices, store.indptr), (300, 300))
     ceilings = np.abs(x).T @ largest
@@ -331,16 +335,16 @@ def test_points_on_a_ray(problem, step):
     direction[3] = -w[3] if w[3] else 1.0
     coords = np.flatnonzero(direction)
     start = point_at(objective, w)
-    before = start.scores.copy(), start.edges.copy()
+    before = start.whole.scores.copy(), start.whole.edges.copy()
     found = start.along(coords, direction[coords]).at(step)
     expected = point_at(objective, w + step * direction)
     assert found.value == pytest.approx(problem.loss(w + step * direction), rel=1e-12)
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-13)
-    np.testing.assert_allclose(found.edges, expected.edges, atol=1e-13)
+    np.testing.assert_allclose(found.whole.scores, expected.whole.scores, atol=1e-13)
+    np.testing.assert_allclose(found.whole.edges, expected.whole.edges, atol=1e-13)
     np.testing.assert_array_equal(found.coords, expected.coords)
     np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-14)
-    np.testing.assert_array_equal(start.scores, before[0])
-    np.testing.assert_array_equal(start.edges, before[1])
+    np.testing.assert_array_equal(start.whole.scores, before[0])
+    np.testing.assert_array_equal(start.whole.edges, before[1])
     some = np.sort(random.choice(problem.n_coords, 7, replace=False))
     np.testing.assert_allclose(found.gradient(some), expected.gradient(some), atol=1e-11)
 
@@ -365,7 +369,7 @@ def test_a_sample_is_the_loss_over_its_items(problem, stride):
 
 def test_any_items_may_be_taken(problem):
     w, items = random_weights(problem), np.array([0, 1, 4])
-    found = point_at(objective_of(problem).take(items), w)
+    found = point_at(objective_of(problem).with_parts(lambda part: part.take(items)), w)
     part = part_of(problem, items)
     assert found.value == pytest.approx(part.loss(w), rel=1e-12)
     np.testing.assert_allclose(found.gradient(np.arange(w.size)), part.gradient(w), atol=1e-12)
@@ -464,12 +468,12 @@ def test_bit_identical_for_any_number_of_threads(kind):
         screening = point.screen(0.5)
         assert screening.coords.size
         trial = point.along(coords, np.linspace(-1, 1, coords.size)).at(0.3)
-        states = np.arange(0, objective.loss.structure.n_states, 2)
+        states = np.arange(0, objective.whole.loss.structure.n_states, 2)
         return [
             np.array(point.value), point.gradient(coords), screening.coords, screening.gradient,
             curvature_at(point).diagonal(coords), curvature_at(point).majorant(coords),
-            Marginals(point).variance(states), trial.scores, np.array(trial.value),
-            np.array(point.dual_value(0.5)), objective.sample(3).at(coords, 1.0 * coords).scores,
+            Marginals(point.whole).variance(states), trial.whole.scores, np.array(trial.value),
+            np.array(point.dual_value(0.5)), objective.sample(3).at(coords, 1.0 * coords).whole.scores,
         ]  # fmt: skip
 
     first = [array.tobytes() for array in run(1)]

@@ -20,8 +20,7 @@ from references import Penalised
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.objective import Objective, has_state
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import Objective, build_objective, has_state, in_blocks
 from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA
@@ -113,8 +112,8 @@ def around(name, has_weights=True):
     rest = np.setdiff1d(np.arange(whole.n_coords), fixed)
     w_fixed = 0.8 * np.random.default_rng(0).normal(size=fixed.size)
     offset = w_fixed.reshape(n_states, -1) @ matrix[:, FIXED].T
-    store = FeatureStore.from_matrix(np.delete(matrix, FIXED, axis=1), whole.map.offsets)
-    part = Objective(SparseMap(store, Pool(2)), whole.loss, whole.weights, offset=offset)
+    store = FeatureStore.from_matrix(np.delete(matrix, FIXED, axis=1), whole.whole.map.offsets)
+    part = build_objective(SparseMap(store, Pool(2)), whole.whole.loss, whole.whole.weights, offset=offset)
     return Around(reference, whole, part, fixed, rest, w_fixed)
 
 
@@ -128,7 +127,7 @@ def test_every_number_is_that_of_all_weights(name):
         value, gradient = case.evaluate(w)
         assert found.value == pytest.approx(value, rel=1e-12)
         np.testing.assert_allclose(found.gradient(coords), gradient, rtol=1e-9, atol=1e-10)
-        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
+        np.testing.assert_allclose(found.whole.scores, expected.whole.scores, atol=1e-12)
         np.testing.assert_allclose(found.item_losses, expected.item_losses, atol=1e-11)
         one, other = curvature_at(found), curvature_at(expected)
         for question in ("diagonal", "majorant", "feature_scale"):
@@ -168,11 +167,11 @@ def test_parts_of_the_items_take_their_scores_along(name):
     w, coords = case.some_weights(), np.arange(case.n_coords)
     full = case.part.at(coords, w)
     items = np.array([1, 4, 9])
-    taken = case.part.take(items).at(coords, w)
+    taken = case.part.with_parts(lambda part: part.take(items)).at(coords, w)
     np.testing.assert_allclose(taken.item_losses, full.item_losses[items], rtol=1e-12, atol=1e-14)
     sampled = case.part.sample(3).at(coords, w)
     np.testing.assert_allclose(sampled.item_losses, full.item_losses[1::3], rtol=1e-12, atol=1e-14)
-    blocks = Sum.of_blocks(case.part, 9).at(coords, w)
+    blocks = in_blocks(case.part.whole, 9).at(coords, w)
     assert blocks.value == pytest.approx(full.value, rel=1e-12)
     np.testing.assert_allclose(blocks.gradient(coords), full.gradient(coords), rtol=1e-10, atol=1e-10)
     for scale in (0.1, 1.0):
@@ -241,7 +240,7 @@ def test_learning_item_by_item_refuses(name):
     with pytest.raises(ViewError, match=r"SGDL1 cannot train this: .* has an offset"):
         minimize(case.part, ElasticNet(1.0), SGDL1())
     with pytest.raises(ViewError, match="has an offset"):
-        Sum.of_blocks(case.part, 9).check_state(SGDState)
+        in_blocks(case.part.whole, 9).check_state(SGDState)
     assert case.whole.check_state(SGDState) is None
 
 
@@ -256,8 +255,8 @@ def test_learning_rows_refuses(name):
 @pytest.mark.parametrize("wrong", ["shape", "nan"])
 def test_offsets_that_cannot_be_used(wrong):
     part = around("chain").part
-    offset = part.offset[:, 1:] if wrong == "shape" else part.offset.copy()
+    offset = part.whole.offset[:, 1:] if wrong == "shape" else part.whole.offset.copy()
     if wrong == "nan":
         offset[1, 2] = np.nan
     with pytest.raises(InputError, match=r"offset: expected finite scores of shape \(3, \d+\), got"):
-        Objective(part.map, part.loss, offset=offset)
+        build_objective(part.whole.map, part.whole.loss, offset=offset)

@@ -9,7 +9,7 @@ from problems import SHAPES, make_likelihood, make_problem, make_tree_problem, o
 import crfqn
 from crfqn.arrays import NO_COORDS
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import in_blocks
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -66,7 +66,7 @@ def count_within(point, *limits):
 
 
 def in_parts(problem):
-    return Sum.of_blocks(loss_of(problem), 5)
+    return in_blocks(loss_of(problem).whole, 5)
 
 
 class TestSpreads:
@@ -148,13 +148,15 @@ class TestCounting:
     def test_on_a_support(self, states, transitions):
         problem = problem_of("three states", 4)
         whole = problem.objective()
-        support = observed_support(whole.map.store, problem.targets, 3, states, transitions)
-        objective = make_likelihood(whole.map.store, whole.loss.structure, problem.targets, support=support)
+        support = observed_support(whole.whole.map.store, problem.targets, 3, states, transitions)
+        objective = make_likelihood(
+            whole.whole.map.store, whole.whole.loss.structure, problem.targets, support=support
+        )
         coords, point = support.coords(), objective.at(np.array([0]), np.array([0.5]))
         reach = np.abs(point.gradient(coords)) + 0.1 * range_of(objective, coords)
         for bound in (0.5, 1.0, 2.0):
             assert count_within(point, bound, 1.0, 0.1) == (reach < bound).sum()
-        parts = Sum.of_blocks(objective, 5).at(np.array([0]), np.array([0.5]))
+        parts = in_blocks(objective.whole, 5).at(np.array([0]), np.array([0.5]))
         near = 0.1 * range_of(objective, coords) <= 1.0
         assert count_within(parts, 2.0, 1.0, 0.1) == ((reach < 2.0) & near).sum()
 

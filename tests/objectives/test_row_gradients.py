@@ -38,9 +38,9 @@ every_loss = pytest.mark.parametrize("name", NAMES)
 def test_margins_tell_what_scores_do(name):
     problem = make_problem(name)
     point = point_at(problem, weights_like(problem), objective_of(problem))
-    scored, expected = rows_at(point).scored_point(), point.evaluation
-    np.testing.assert_allclose(scored.evaluation.residual, expected.residual, atol=1e-12)
-    np.testing.assert_allclose(scored.evaluation.item_losses, expected.item_losses, atol=1e-12)
+    scored, expected = rows_at(point).scored_point(), point.whole.evaluation
+    np.testing.assert_allclose(scored.whole.evaluation.residual, expected.residual, atol=1e-12)
+    np.testing.assert_allclose(scored.whole.evaluation.item_losses, expected.item_losses, atol=1e-12)
     for scale in (0.3, 1.0):
         assert scored.dual_value(scale) == pytest.approx(point.dual_value(scale), rel=1e-11)
 
@@ -90,7 +90,7 @@ def test_many_shares_of_features(n_threads):
     x = random.normal(size=(40, 3000)) * (random.random((3000,)) + 0.2)
     labels = random.integers(0, 3, 40)
     problem = MarginProblem("multiclass", x, np.eye(3, dtype=int)[labels], np.ones(40))
-    store = point_at(problem, np.zeros((3000, 3))).objective.map.store
+    store = point_at(problem, np.zeros((3000, 3))).objective.whole.map.store
     objective = flat_objective(store, MulticlassSquaredHinge(labels, 3), n_threads=n_threads)
     blocks = rows_at(objective.at(np.empty(0, np.int64), np.empty(0)))
     norms = np.linalg.norm(problem.evaluate(np.zeros((3000, 3)))[1], axis=1)

@@ -21,7 +21,7 @@ from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood, PartialLikelihood
 from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.marginals import Marginals
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -65,7 +65,7 @@ def objective_of(problem, loss=Likelihood, targets=None):
     rules = TransitionRules(*problem.rules) if isinstance(problem, RuledProblem) else None
     chain = Chain(store.offsets, N_STATES, rules=rules)
     targets = problem.targets if targets is None else targets
-    return Objective(SparseMap(store, Pool(1)), loss(chain, targets), problem.item_weights)
+    return build_objective(SparseMap(store, Pool(1)), loss(chain, targets), problem.item_weights)
 
 
 def test_loss_gradient_and_dual_against_enumeration(problem):
@@ -183,10 +183,10 @@ def test_marginals_of_the_partial_model_are_those_of_known_labels_and_small_else
     """p of a known label as ever; where several are allowed, what is expected beyond those, at most 1 together."""
     allowed = partial(problem)
     w = np.random.default_rng(2).normal(size=problem.n_coords)
-    found = Marginals(point_at(objective_of(problem, PartialLikelihood, allowed), w))
+    found = Marginals(point_at(objective_of(problem, PartialLikelihood, allowed), w).whole)
     every = np.arange(N_STATES), np.arange(problem.targets.size)
     p, is_known = found.at(*every), allowed.sum(axis=0) == 1
-    residual = found.point.evaluation.residual * found.objective.inverse_weights
+    residual = found.point.evaluation.residual * found.part.inverse_weights
     expected = np.where(is_known, residual + allowed, np.maximum(residual, 0.0))
     np.testing.assert_allclose(p, expected, atol=1e-12)
     np.testing.assert_allclose(p.sum(axis=0)[is_known], 1.0)
@@ -202,7 +202,7 @@ def test_learning_item_by_item_descends_the_partial_loss(problem):
     state = SGDState(objective, (coords, w), ElasticNet(0.0))
     items = np.flatnonzero(problem.item_weights > 0)
     state.learn(np.array([1]), 1e-3)
-    gradient = point_at(objective.take(items[1:2]), w).gradient(coords)
+    gradient = point_at(objective.with_parts(lambda part: part.take(items[1:2])), w).gradient(coords)
     moved = dense_weights(problem, *state.weights()) - w
     np.testing.assert_allclose(moved, -1e-3 * gradient, atol=1e-12)
 

@@ -23,7 +23,7 @@ from crfqn.objectives.curvature import LEAST, dense_model, sparse_model, token_m
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.marginals import EdgeModel, Marginals, edge_curvature, sample_positions
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
 from crfqn.structures.chain import Chain
 from crfqn.structures.contexts import Contexts
 from crfqn.structures.taxonomy import Taxonomy
@@ -34,7 +34,7 @@ WEIGHTS = (1.0, 0.0, 2.5, 0.3, 1.0, 4.0)
 
 def parts_of(point, coords):
     """What a model is made from: marginals, the coordinates taken apart, the exact diagonal."""
-    return Marginals(point), point.objective.split(coords), curvature_at(point).diagonal(coords)
+    return Marginals(point.whole), point.objective.split(coords), curvature_at(point).diagonal(coords)
 
 
 def dense_form(point, coords, n_sampled):
@@ -253,9 +253,9 @@ class TestChains:
         problem = BigramProblem(**vars(given), z=z)
         chain = Chain(problem.offsets, 3, contexts=Contexts.of(sp.csr_array(z)))
         features = SparseMap(FeatureStore.from_matrix(problem.x, problem.offsets))
-        objective = Objective(features, Likelihood(chain, problem.targets), problem.item_weights)
+        objective = build_objective(features, Likelihood(chain, problem.targets), problem.item_weights)
         w = np.random.default_rng(1).normal(size=problem.n_coords)
-        marginals, n_pairs = Marginals(objective.at(np.arange(w.size), w)), 27
+        marginals, n_pairs = Marginals(objective.at(np.arange(w.size), w).whole), 27
         sampled = np.flatnonzero(problem.position_weights)
         weights = problem.position_weights[sampled]
         found = EdgeModel(marginals, np.arange(n_pairs), sampled, weights).with_edges()
@@ -363,9 +363,9 @@ def text_problem(n_items=3000, n_features=4000, n_words=6, n_states=30, seed=0, 
 
 def by_definition(point, coords, x):
     """sum_t x_a x_b (P(a and b) - p_a p_b), for every pair of coordinates."""
-    owner = point.objective
+    owner = point.objective.whole
     states, features = np.divmod(coords, owner.map.store.n_features)
-    p = owner.loss.structure.marginals(point.scores)
+    p = owner.loss.structure.marginals(point.whole.scores)
     ancestors = owner.loss.structure.ancestors
     columns = x[:, features].toarray().T
     is_above = np.zeros((p.shape[0],) * 2, bool)
@@ -439,8 +439,8 @@ class TestWhichForm:
 
     def test_active_coordinates_are_counted(self):
         point, coords, x = text_problem(n_items=200)
-        found = point.objective.map.count_active(point.objective.split(coords))
-        features = coords % point.objective.map.store.n_features
+        found = point.objective.whole.map.count_active(point.objective.split(coords))
+        features = coords % point.objective.whole.map.store.n_features
         expected = (x != 0).astype(int) @ np.bincount(features, minlength=x.shape[1])
         np.testing.assert_array_equal(found, expected)
 

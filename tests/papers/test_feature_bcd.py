@@ -18,9 +18,8 @@ from problems import curvature_at, dense_weights, make_likelihood, make_problem,
 from crfqn import ChainCRF
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import Objective, in_blocks
 from crfqn.objectives.point import Point
-from crfqn.objectives.sums import Sum
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.feature_bcd_kernels import SweepRule, newton_direction, search_length
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -62,7 +61,7 @@ def start_of(objective: Objective, scale: float, seed: int = 0) -> BlockState:
 def check_against_scratch(loss: BlockState, tol: float) -> None:
     """Losses, gradients, curvatures and weights equal those of a point evaluated from scratch; `tol` is relative."""
     point = loss.point()
-    size = max(1.0, float(np.abs(point.evaluation.log_partition).max()))
+    size = max(1.0, float(np.abs(point.whole.evaluation.log_partition).max()))
     np.testing.assert_allclose(loss.item_losses, point.item_losses, rtol=0, atol=tol * size)
     assert loss.value == pytest.approx(point.value, abs=tol * size * loss.objective.n_items)
     for block in loss.blocks:
@@ -418,8 +417,10 @@ def test_the_end_of_what_rounding_shows():
 
 
 def test_objectives_in_blocks_of_items_are_refused():
-    objective = Sum.of_blocks(PROBLEMS["chain"].objective(), 20)
-    with pytest.raises(InputError, match="FeatureBCD cannot train this: Sum has no BlockState"):
+    objective = in_blocks(PROBLEMS["chain"].objective().whole, 20)
+    with pytest.raises(
+        InputError, match="FeatureBCD cannot train this: BlockState is kept for items in one part"
+    ):
         minimize(objective, ElasticNet(1.0), FeatureBCD())
 
 

@@ -208,11 +208,11 @@ def test_what_does_not_fit():
         match=r"FOBOS cannot train this: learning rows needs a loss of margins; Likelihood has none",
     ):
         minimize(make_chain(0).objective(), ElasticNet(1.0), FOBOS())
-    alone = objective.take(np.array([0]))
+    alone = objective.with_parts(lambda part: part.take(np.array([0])))
     with pytest.raises(InputError, match=r"at least two items with a weight above 0 to hold some out"):
         minimize(alone, penalty_of("L1"), FOBOS())
     with pytest.raises(InputError, match=r"at least one item with a weight above 0, got none"):
-        minimize(objective.take(np.array([2])), penalty_of("L1"), FOBOS())
+        minimize(objective.with_parts(lambda part: part.take(np.array([2]))), penalty_of("L1"), FOBOS())
 
 
 def test_arrays_too_large():

@@ -11,8 +11,7 @@ from problems import make_problem, make_tree_problem
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, SoftPlus, SquaredNorm, named_link
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import build_objective, in_blocks
 from crfqn.papers.agarwal2014.gls import GLS, Link
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
@@ -40,7 +39,7 @@ def targets(labels):
 
 def objective(x, labels, potential=None, has_constant=False, **kinds):
     potential = potential or LogSumExp()
-    return Objective(
+    return build_objective(
         DenseMap(x, np.arange(len(x) + 1), has_constant), Link(potential, targets(labels)), **kinds
     )
 
@@ -146,7 +145,7 @@ def test_likelihoods_blocks_offsets_and_starts():
     found = minimize(problem, penalty, GLS(), Run(tol=1e-7, max_iter=300))
     expected = minimize(problem, penalty, LBFGS(warm_up=False), Run(tol=1e-7, max_iter=300))
     assert found.value == pytest.approx(expected.value, rel=1e-6)
-    blocks = Sum.of_blocks(problem, 20)
+    blocks = in_blocks(problem.whole, 20)
     np.testing.assert_allclose(blocks.gram(), problem.gram(), atol=1e-12)
     again = minimize(blocks, penalty, GLS(), Run(start=(found.coords, found.weights), tol=1e-6))
     assert (again.status, again.n_iter) == (Status.CONVERGED, 0)

@@ -347,11 +347,13 @@ class TestAutomatic:
     def test_the_gram_metric_for_narrow_dense_features(self):
         from crfqn.objectives.linear.dense_map import DenseMap
         from crfqn.objectives.losses.likelihood import MultinomialLogistic
-        from crfqn.objectives.objective import Objective
+        from crfqn.objectives.objective import build_objective
 
         def problem(n_features):
             x = np.ones((50, n_features))
-            return Objective(DenseMap(x, np.arange(51)), MultinomialLogistic.of_labels(np.arange(50) % 5, 5))
+            return build_objective(
+                DenseMap(x, np.arange(51)), MultinomialLogistic.of_labels(np.arange(50) % 5, 5)
+            )
 
         assert is_narrow(problem(60))
         assert not is_narrow(problem(2000))

@@ -25,7 +25,7 @@ from crfqn.arrays import NO_COORDS, NO_VALUES
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
 from crfqn.papers.chierchia2015.bounded_loss import BoundedObjective, LossBudget
 from crfqn.papers.chierchia2015.constrained import ConstrainedFBPD
 from crfqn.papers.chierchia2015.norms import FeatureBlocks
@@ -48,7 +48,7 @@ STRENGTH, BOUND, TOL = 1.5, 6.0, 1e-5
 
 def objective(loss=MulticlassHinge, offset=None):
     x, y, weights = data()
-    return Objective(DenseMap.of(x, np.arange(N + 1), True, Pool(1)), loss(y, K), weights, None, offset)
+    return build_objective(DenseMap.of(x, np.arange(N + 1), True, Pool(1)), loss(y, K), weights, None, offset)
 
 
 def bounded(bound=BOUND):
@@ -196,7 +196,7 @@ def test_other_solvers_take_blocks_of_features():
     [
         (lambda: objective(MulticlassSquaredHinge), FBPD(), "needs the multiclass hinge"),
         (bounded, FBPD(), "needs the constrained FBPD"),
-        (objective, ConstrainedFBPD(), "has no BoundedSplitting"),
+        (objective, ConstrainedFBPD(), "BoundedSplitting is kept for a bound on the loss"),
         (bounded, FISTA(), "has no gradient"),
         (bounded, ProxQN(), "needs the constrained FBPD"),
     ],

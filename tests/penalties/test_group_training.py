@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, load
 from crfqn.errors import InputError
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import in_blocks
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound
@@ -211,7 +211,7 @@ class TestScreening:
                 penalty, group_l1=float(np.quantile(dual_norm[np.isfinite(dual_norm)], quantile)) + 1e-6
             )
             expected = np.flatnonzero(dual_norm > penalty.group_l1)
-            for objective in (problem.objective(), Sum.of_blocks(problem.objective(), 10)):
+            for objective in (problem.objective(), in_blocks(problem.objective().whole, 10)):
                 found = penalty.screen(point_at(objective, w))
                 np.testing.assert_array_equal(found.coords, expected)
                 np.testing.assert_allclose(found.gradient, g[expected], atol=1e-9)

@@ -16,7 +16,7 @@ from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.ranking import MultilabelRanking
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import Objective, build_objective
 from crfqn.objectives.point import Point
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.threads import Pool
@@ -57,7 +57,7 @@ def loss_of(problem: MarginProblem) -> Any:
 
 def flat_objective(store: FeatureStore, loss: Any, weights: Any = None, n_threads: int = 1) -> Objective:
     """The library's objective of a loss of single positions over sparse features."""
-    return Objective(SparseMap(store, Pool(n_threads)), loss, weights)
+    return build_objective(SparseMap(store, Pool(n_threads)), loss, weights)
 
 
 def objective_of(problem: MarginProblem) -> Objective:

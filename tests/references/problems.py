@@ -24,7 +24,7 @@ from crfqn import Sequences
 from crfqn.data.features import FeatureStore
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import Objective, build_objective
 from crfqn.objectives.point import Point
 from crfqn.structures.chain import Chain
 from crfqn.structures.structure import Inference
@@ -41,7 +41,9 @@ def make_likelihood(
     support: Any = None,
 ) -> Objective:
     """The library's negative log-likelihood over sparse features."""
-    return Objective(SparseMap(store, Pool(n_threads)), Likelihood(structure, targets), weights, support)
+    return build_objective(
+        SparseMap(store, Pool(n_threads)), Likelihood(structure, targets), weights, support
+    )
 
 
 class CurvatureAt:

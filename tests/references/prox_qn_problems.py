@@ -53,7 +53,7 @@ class Priced(TokenWise):
         point, coords = active.point, active.coords
         split, diagonal = point.objective.split(coords), point.curvature(coords).diagonal
         return token_model(
-            Marginals(point), split, diagonal, self.n_positions, self.max_dense, pair=self.pair,
+            Marginals(point.whole), split, diagonal, self.n_positions, self.max_dense, pair=self.pair,
             most_pairs=self.most_pairs,
         )  # fmt: skip
 

@@ -11,8 +11,8 @@ from margin_problems import make_problem, objective_of
 from problems import make_likelihood
 
 from crfqn.data.features import FeatureStore
+from crfqn.objectives.executors import LocalParts
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Sum
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -57,8 +57,8 @@ class Part:
     last: int
     n_items: int = N_ITEMS
 
-    def __call__(self) -> Objective:
-        return whole_of(self.kind, self.n_items).take(np.arange(self.first, self.last))
+    def __call__(self) -> Any:
+        return whole_of(self.kind, self.n_items).whole.take(np.arange(self.first, self.last))
 
 
 def parts_of(kind: str, cuts: Any = CUTS) -> list[Part]:
@@ -66,6 +66,6 @@ def parts_of(kind: str, cuts: Any = CUTS) -> list[Part]:
     return [Part(kind, first, last, cuts[-1]) for first, last in pairwise(cuts)]
 
 
-def blocked(kind: str, cuts: Any = CUTS) -> Sum:
+def blocked(kind: str, cuts: Any = CUTS) -> Objective:
     """The same shards in one process."""
-    return Sum.of([part() for part in parts_of(kind, cuts)])
+    return Objective(LocalParts([part() for part in parts_of(kind, cuts)]))

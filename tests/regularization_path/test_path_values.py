@@ -13,7 +13,7 @@ import crfqn
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, crf_path
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import in_blocks
 from crfqn.regularization_path import Grid
 from crfqn.regularization_path.path import prepare_path, solve_path
 from crfqn.solvers.unpenalised import largest_strength
@@ -50,15 +50,13 @@ class TestValues:
         """Data whose scores do not fit into memory: the same numbers."""
         whole = quiet(ChainCRF(**EXACT), X, Y, grid=Grid(4, ratio=0.2, inner_tol=1e-9))
         with prepare_path(ChainCRF(**EXACT), X, Y) as prepared:
-            objective = Sum.of_blocks(prepared.problem.objective, 20)
+            objective = in_blocks(prepared.problem.objective.whole, 20)
             assert len(objective.parts) > 1
             point = objective.at(*prepared.point.sparse_weights)
             l1_max = largest_strength("l1", objective, prepared.problem.penalty, point)
             problem = replace(prepared.problem, objective=objective)
-            in_blocks = replace(prepared, problem=problem, point=point, l1_max=l1_max)
-            values = [
-                step.model.result_.value for step in solve_path(in_blocks, whole.l1, Grid(inner_tol=1e-9))
-            ]
+            blocks = replace(prepared, problem=problem, point=point, l1_max=l1_max)
+            values = [step.model.result_.value for step in solve_path(blocks, whole.l1, Grid(inner_tol=1e-9))]
         np.testing.assert_allclose(values, whole.value, rtol=1e-8)
         assert l1_max == pytest.approx(whole.l1_max, rel=1e-12)
 

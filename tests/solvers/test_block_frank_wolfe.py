@@ -19,8 +19,7 @@ import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, TaxonomyCRF
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.losses.structured import StructuralHinge
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import Objective, build_objective, in_blocks
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
@@ -46,8 +45,8 @@ PROBLEMS: dict[str, Problem | TreeProblem] = {
 def hinge(problem: Problem | TreeProblem, support=None) -> Objective:
     """The library's loss over the problem's features."""
     likelihood = problem.objective()
-    loss = StructuralHinge(likelihood.loss.structure, likelihood.loss.targets)
-    return Objective(likelihood.map, loss, likelihood.weights, support)
+    loss = StructuralHinge(likelihood.whole.loss.structure, likelihood.whole.loss.targets)
+    return build_objective(likelihood.whole.map, loss, likelihood.whole.weights, support)
 
 
 def candidates(problem: Problem | TreeProblem, i: int) -> tuple[np.ndarray, int, float, np.ndarray]:
@@ -256,7 +255,7 @@ def test_a_run_that_is_stopped_is_evaluated():
 
 def test_on_a_support_only_its_weights_move():
     problem = PROBLEMS["real chains"]
-    store = problem.objective().map.store
+    store = problem.objective().whole.map.store
     support = observed_support(store, problem.targets, problem.n_states, False, False)
     allowed = np.isin(np.arange(problem.n_coords), support.coords())
     blocks = hinge(problem, support).state(FrankWolfeState, PENALTY)
@@ -272,7 +271,7 @@ def test_on_a_support_only_its_weights_move():
 def test_blocks_of_items_are_the_whole():
     problem = PROBLEMS["real chains"]
     whole = hinge(problem)
-    blocked = Sum.of_blocks(hinge(problem), 10)
+    blocked = in_blocks(hinge(problem).whole, 10)
     assert len(blocked.parts) > 2
     sides = [objective.state(FrankWolfeState, PENALTY) for objective in (whole, blocked)]
     for side in sides:
@@ -299,10 +298,10 @@ def test_other_losses_and_offsets_are_refused():
     objective = problem.objective()
     with pytest.raises(ViewError, match="needs a structured hinge; the loss is Likelihood"):
         minimize(objective, PENALTY, BlockFrankWolfe())
-    loss = hinge(problem).loss
+    loss = hinge(problem).whole.loss
     offset = np.zeros((problem.n_states, problem.targets.size))
     with pytest.raises(ViewError, match="offset"):
-        minimize(Objective(objective.map, loss, offset=offset), PENALTY, BlockFrankWolfe())
+        minimize(build_objective(objective.whole.map, loss, offset=offset), PENALTY, BlockFrankWolfe())
 
 
 def digits(n=600):

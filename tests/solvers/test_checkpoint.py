@@ -15,7 +15,7 @@ from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF
 from crfqn.data.model_file import write_model
 from crfqn.errors import InputError
 from crfqn.estimators.checkpoint import Checkpoint
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import in_blocks
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
@@ -42,7 +42,7 @@ FLAT = make_tree_problem("flat", 3, n_items=60, n_features=8)
 OBJECTIVES = {
     "chain": CHAIN.objective,
     "flat": FLAT.objective,
-    "blocks": lambda: Sum.of_blocks(CHAIN.objective(), 7, most_kept=1),
+    "blocks": lambda: in_blocks(CHAIN.objective().whole, 7, most_kept=1),
 }
 SAMPLES = WarmStart((Stage(3, 2.0), Stage(2, 1.0)), fewest_positions=3, fewest_by_weight=0.0)
 # As small as the problems are: sets that leave coordinates out, epochs of few steps, metrics that are renewed.

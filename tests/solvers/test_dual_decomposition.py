@@ -15,11 +15,13 @@ import crfqn.objectives
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
 from crfqn.estimators.multiclass import MulticlassClassifier
+from crfqn.objectives.executors import LocalParts
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
+from crfqn.objectives.part import Part
 from crfqn.papers.blondel2014 import gram_map
 from crfqn.papers.blondel2014.gram_map import GramMap, KernelObjective
 from crfqn.papers.blondel2014.sub_solver_kernels import METHODS, SubSolver, solve_block
@@ -61,7 +63,7 @@ def problem(kind="sparse", has_free_intercept=False, offset=None):
         store = FeatureStore.from_matrix(scipy.sparse.csr_array(x), offsets, allow_empty=True)
         features = SparseMap(store.with_constant() if has_free_intercept else store, Pool(1))
     unpenalised = np.arange(1, K + 1) * (F + 1) - 1 if has_free_intercept else np.empty(0, np.int64)
-    objective = Objective(features, MulticlassHinge(y, K), weights, offset=offset)
+    objective = build_objective(features, MulticlassHinge(y, K), weights, offset=offset)
     return objective, ElasticNet(0.0, L2, unpenalised)
 
 
@@ -203,7 +205,7 @@ def larger():
     x, y = random.normal(size=(1200, 20)), random.integers(0, 3, 1200).astype(np.int32)
     x[np.arange(1200), y] += 3.0
     features = DenseMap.of(x, np.arange(1201), False, Pool(1))
-    return Objective(features, MulticlassHinge(y, 3)), ElasticNet(0.0, 50.0)
+    return build_objective(features, MulticlassHinge(y, 3)), ElasticNet(0.0, 50.0)
 
 
 def test_shrinking_visits_fewer_items():
@@ -260,7 +262,7 @@ class TestGram:
         x, y, weights = data()
         whole = x @ x.T
         made = GramMap(values_to(whole), np.diag(whole).copy(), pool=Pool(1), **settings)
-        return KernelObjective(made, MulticlassHinge(y, K), weights)
+        return KernelObjective(LocalParts([Part(made, MulticlassHinge(y, K), weights)], np.inf))
 
     @pytest.mark.parametrize("sub_solver", SUB_SOLVERS)
     @pytest.mark.parametrize("is_whole", [False, True])
@@ -314,7 +316,7 @@ class TestGram:
     def test_values_are_made_once_while_they_are_kept(self, monkeypatch):
         monkeypatch.setattr(gram_map, "BLOCK", 8)
         whole = data()[0] @ data()[0].T
-        made = self.gram(n_bytes=8 * 20 * 20).map
+        made = self.gram(n_bytes=8 * 20 * 20).whole.map
         for items in (np.arange(20), np.arange(5, 25), np.array([30, 6, 22]), np.arange(20)):
             before = made.n_made
             is_new = ~np.isin(items, made.held)
@@ -363,7 +365,7 @@ def test_problems_that_have_no_such_dual():
             minimize(objective, penalty, DualDecomposition())
     with pytest.raises(ViewError, match="without penalty"):
         minimize(objective, ElasticNet(0.0, 1.0, np.array([0])), DualDecomposition())
-    multitask = Objective(objective.map, MultitaskSquaredHinge(data()[1], K))
+    multitask = build_objective(objective.whole.map, MultitaskSquaredHinge(data()[1], K))
     with pytest.raises(ViewError, match="MultitaskSquaredHinge"):
         minimize(multitask, ElasticNet(0.0, 1.0), DualDecomposition())
     with pytest.raises(InputError, match="sub_solver"):
@@ -371,8 +373,8 @@ def test_problems_that_have_no_such_dual():
 
 
 def squared(objective):
-    loss = MulticlassSquaredHinge(objective.loss.labels, K)
-    return Objective(objective.map, loss, objective.weights, offset=objective.offset)
+    loss = MulticlassSquaredHinge(objective.whole.loss.labels, K)
+    return build_objective(objective.whole.map, loss, objective.whole.weights, offset=objective.whole.offset)
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
@@ -419,11 +421,12 @@ def test_text_is_trained_by_dual_decomposition_and_dense_features_are_not():
     labels = data()[1]
     flat = for_items()
     assert isinstance(
-        flat.chosen(Objective(SparseMap(text, Pool(1)), MulticlassSquaredHinge(labels, K)), penalty),
+        flat.chosen(build_objective(SparseMap(text, Pool(1)), MulticlassSquaredHinge(labels, K)), penalty),
         DualDecomposition,
     )
     assert isinstance(
-        flat.chosen(Objective(SparseMap(text, Pool(1)), MultitaskSquaredHinge(labels, K)), penalty), LBFGS
+        flat.chosen(build_objective(SparseMap(text, Pool(1)), MultitaskSquaredHinge(labels, K)), penalty),
+        LBFGS,
     )
     assert isinstance(flat.chosen(squared(problem("dense")[0]), penalty), LBFGS)
 

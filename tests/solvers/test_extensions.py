@@ -27,7 +27,7 @@ from crfqn.estimators.automatic import SOLVERS, named_solver
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
 from crfqn.papers.agarwal2014.gls import GLS
 from crfqn.papers.blondel2013.fobos import FOBOS
 from crfqn.papers.chierchia2015.norms import FeatureBlocks
@@ -121,7 +121,9 @@ CASES = [  # and the solvers that take them; all others refuse
 
 def objective_of(name):
     loss, offsets = LOSSES[name]()
-    return Objective(SparseMap(FeatureStore.from_matrix(scipy.sparse.csr_array(X), offsets), Pool(1)), loss)
+    return build_objective(
+        SparseMap(FeatureStore.from_matrix(scipy.sparse.csr_array(X), offsets), Pool(1)), loss
+    )
 
 
 @cache
@@ -283,7 +285,7 @@ def test_blocks_of_features_are_no_rows():
 def test_strengths_below_l1_are_refused():
     small = np.where(np.arange(K * F) == 3, 0.5, FACTORS[: K * F])
     store = FeatureStore.from_matrix(X, SINGLE)
-    objective = Objective(SparseMap(store), page().SquaredLoss(Y, K))
+    objective = build_objective(SparseMap(store), page().SquaredLoss(Y, K))
     for solver in (ProxQN(), named_solver("fista", SOLVERS, None)):
         with pytest.raises(InputError, match=r"the least .* l1 = 0.8 and l1_of = 0.4 at coordinate 3"):
             minimize(objective, page().AdaptiveLasso(l1=0.8, factors=small), solver)
@@ -292,7 +294,9 @@ def test_strengths_below_l1_are_refused():
 def adaptive_problem():
     """The page's loss and penalty with an intercept, the last feature, that has none."""
     columns = np.column_stack([X, np.ones(len(X))])
-    objective = Objective(SparseMap(FeatureStore.from_matrix(columns, SINGLE)), page().SquaredLoss(Y, K))
+    objective = build_objective(
+        SparseMap(FeatureStore.from_matrix(columns, SINGLE)), page().SquaredLoss(Y, K)
+    )
     factors = np.where(np.arange(K * (F + 1)) % 2, 3.0, 1.0)
     intercepts = F + (F + 1) * np.arange(K)
     return objective, factors, intercepts

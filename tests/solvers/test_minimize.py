@@ -51,8 +51,9 @@ class Plain:
     def at(self, coords: np.ndarray, weights: np.ndarray) -> Spot:
         return Spot(coords, weights)
 
-    has_curvature = has_hessian_bound = has_gram = proves_zeros = is_nonnegative = False
+    has_curvature = is_smooth = has_gram = has_marginals = has_dual = False
     is_convex = True
+    n_bytes = 0
 
 
 def state(value: float, dual: float = -np.inf, violation: float = 1.0, **kinds: Any) -> State:

@@ -101,7 +101,7 @@ def test_the_model_of_the_hessian_is_positive_where_all_is_decided(kind, scale, 
     point = objective.at(fit.coords, scale * fit.weights)
     monkeypatch.setattr("crfqn.objectives.curvature.LITTLE", 0)
     model = token_model(
-        Marginals(point), objective.split(coords), point.curvature(coords).diagonal, 10**6, 10**6,
+        Marginals(point.whole), objective.split(coords), point.curvature(coords).diagonal, 10**6, 10**6,
         pair=np.inf if form == "dense" else 1e-9,
     )  # fmt: skip
     assert sp.issparse(model) == (form == "sparse")

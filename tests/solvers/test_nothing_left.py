@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn import MulticlassClassifier, MulticlassCRF
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.potentials import SquaredNorm
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
 from crfqn.papers.agarwal2014.gls import Link
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet
@@ -77,6 +77,6 @@ class TestNothingLeft:
                 return None
 
         features = DenseMap(X, np.arange(len(X) + 1), False)
-        objective = Objective(features, Link(Shifted(), np.ascontiguousarray(targets.T)))
+        objective = build_objective(features, Link(Shifted(), np.ascontiguousarray(targets.T)))
         result = minimize(objective, ElasticNet(l2=1e-3), FISTA(), Run(tol=1e-6, max_iter=200))
         assert result.value < -10.0

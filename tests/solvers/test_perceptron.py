@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import in_blocks
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
@@ -123,7 +123,7 @@ class TestIterates:
     @pytest.mark.parametrize("solver", [*SOLVERS, AROW(3)], ids=str)
     def test_on_a_support_only_its_weights_move(self, solver):
         problem = PROBLEMS["real chains"]
-        store = problem.objective().map.store
+        store = problem.objective().whole.map.store
         support = observed_support(store, problem.targets, problem.n_states, False, False)
         chain = Chain(problem.offsets, problem.n_states)
         objective = make_likelihood(store, chain, problem.targets, n_threads=1, support=support)
@@ -134,7 +134,7 @@ class TestIterates:
 
     def test_blocks_of_items_take_turns(self):
         problem = PROBLEMS["real chains"]
-        objective = Sum.of_blocks(problem.objective(), 10)
+        objective = in_blocks(problem.objective().whole, 10)
         sizes = [part.n_items for part in objective.parts]
         order = np.random.default_rng(1).permutation(problem.n_items)
         block_of = np.repeat(np.arange(len(sizes)), sizes)

@@ -189,7 +189,7 @@ def test_a_failed_search_says_so():
             return uphill(self.ray.at(step))
 
     def uphill(point):
-        return Uphill(point.objective, point.coords, point.weights, point.scores, point.edges)
+        return Uphill(point.objective, point.coords, point.weights, point.whole.scores, point.whole.edges)
 
     class UphillObjective(Objective):
         def at(self, coords, weights):
@@ -197,7 +197,7 @@ def test_a_failed_search_says_so():
 
     problem = PROBLEMS["binary"]
     whole = problem.objective()
-    objective = UphillObjective(whole.map, whole.loss)
+    objective = UphillObjective(whole.executor)
     start = minimize(whole, ElasticNet(1.1), ProxQN())
     result = minimize(
         objective, ElasticNet(1.0), ProxQN(), Run(start=(start.coords, start.weights), tol=1e-12)

@@ -117,7 +117,7 @@ class TestWarmUp:
 
     def test_samples_keep_the_weights_of_their_items(self):
         problem = PROBLEMS["weighted"]
-        assert problem.objective().sample(2).weights.tolist() == problem.weights[1::2].tolist()
+        assert problem.objective().sample(2).whole.weights.tolist() == problem.weights[1::2].tolist()
 
     def test_a_sample_may_be_empty(self):
         # Two long items are enough positions for a sample, yet every 8th item is none of them.

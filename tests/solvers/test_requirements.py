@@ -14,8 +14,7 @@ import pytest
 from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.objective import has_state
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import has_state, in_blocks
 from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
@@ -34,7 +33,7 @@ from crfqn.solvers.strong_rule import StrongRule
 
 CHAIN, FLAT = make_problem(1), make_tree_problem("flat", 3, n_items=60, n_features=8)
 ROWS = GroupLasso(1.0, n_features=8, n_states=4)
-FACTS = "has_curvature", "has_hessian_bound", "proves_zeros"
+FACTS = "has_curvature", "is_smooth", "has_marginals"
 STATES = SGDState, FobosState, BlockState  # row descent has tests of its own
 WRAPPERS = {
     "alone": lambda solver: solver,
@@ -50,10 +49,10 @@ wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
 # What solvers may ask of a problem, a point, a ray: the data may be on another machine.
 OBJECTIVE = [
     "at", "check_state", "feature_scale", "fingerprints", "gram", "gram_product", "has_curvature", "has_gram",
-    "has_hessian_bound", "hessian_bound", "in_segments", "intercept_bound", "is_convex", "is_nonnegative",
-    "mean_occurrence", "n_coords", "n_features", "n_items", "n_node_coords", "n_passes",
-    "n_positions", "operations", "pool", "proves_zeros", "refusal", "sample", "state", "support",
-    "total_weight", "without_bigrams",
+    "is_smooth", "hessian_bound", "with_truncated_items", "intercept_bound", "is_convex", "has_dual",
+    "mean_occurrence", "n_bytes", "n_coords", "n_features", "n_items", "n_node_coords", "n_passes",
+    "n_positions", "operations", "pool", "has_marginals", "refusal", "sample", "state", "support",
+    "total_weight", "without_bigram_features",
 ]  # fmt: skip
 POINT = [
     "along", "coords", "count_within", "curvature", "dual_value", "gradient", "hessian_model", "objective", "screen",
@@ -88,7 +87,8 @@ class Strict:
     def refusal(self, fact: str) -> str:
         return f"Strict has no {fact}"
 
-    has_curvature = has_hessian_bound = has_gram = proves_zeros = False
+    has_curvature = is_smooth = has_gram = has_marginals = False
+    whole = None
 
 
 class StrictPoint(Strict):
@@ -124,7 +124,7 @@ class TestRefusals:
     @pytest.mark.parametrize("solver", [SGDL1(), FeatureBCD()], ids=["SGD", "FeatureBCD"])
     def test_hinges_where_a_likelihood_is_asked_for(self, name, solver, wrapper):
         objective = margin_problems.objective_of(margin_problems.make_problem(name))
-        message = f"cannot train this: .* needs? a likelihood.*{type(objective.loss).__name__}"
+        message = f"cannot train this: .* needs? a likelihood.*{type(objective.whole.loss).__name__}"
         refused(objective, ElasticNet(1.0), WRAPPERS[wrapper](solver), ViewError, message)
 
     def test_likelihoods_where_margins_are_asked_for(self, wrapper):
@@ -136,8 +136,8 @@ class TestRefusals:
         [
             (ProxQN(), "has_curvature"),
             (LBFGS(), "has_curvature"),
-            (ProxGD(lipschitz="bound"), "has_hessian_bound"),
-            (FISTA(lipschitz="bound"), "has_hessian_bound"),
+            (ProxGD(lipschitz="bound"), "is_smooth"),
+            (FISTA(lipschitz="bound"), "is_smooth"),
             (SGDL1(), "SGDState"),
             (FeatureBCD(), "BlockState"),
             (FOBOS(), "FobosState"),
@@ -180,7 +180,7 @@ class TestWhatIsAskedFor:
 
 class TestWhoHasWhat:
     LIKELIHOOD = (*FACTS, SGDState, BlockState)
-    HINGE = ("has_curvature", "has_hessian_bound", FobosState)
+    HINGE = ("has_curvature", "is_smooth", FobosState)
 
     def facts(self, objective):
         facts = {name for name in FACTS if getattr(objective, name)}
@@ -190,7 +190,7 @@ class TestWhoHasWhat:
     def test_likelihoods(self, problem):
         objective = problem.objective()
         assert self.facts(objective) == set(self.LIKELIHOOD)
-        blocks = Sum.of_blocks(objective, 10)
+        blocks = in_blocks(objective.whole, 10)
         assert self.facts(blocks) == set(self.LIKELIHOOD) - {BlockState}
 
     @pytest.mark.parametrize("name", margin_problems.NAMES)
@@ -198,7 +198,7 @@ class TestWhoHasWhat:
         objective = margin_problems.objective_of(margin_problems.make_problem(name))
         both = set(self.LIKELIHOOD) | set(self.HINGE) if name == "logistic" else set(self.HINGE)
         assert self.facts(objective) == both
-        blocks = Sum.of_blocks(objective, 10)
+        blocks = in_blocks(objective.whole, 10)
         assert self.facts(blocks) == both - {BlockState, FobosState}
 
     def test_points_answer(self):

@@ -275,7 +275,7 @@ def test_a_history_of_points(name):
             history.add(each)
     scores = [problem.x @ w for w in tables]
     if name != "ranking":
-        at_labels = np.arange(scores[0].shape[0]), objective.loss.labels
+        at_labels = np.arange(scores[0].shape[0]), objective.whole.loss.labels
         scores = [s - s[at_labels][:, None] if name != "multitask" else s for s in scores]
     steps = np.diff(scores, axis=0)
     shares = np.linalg.solve(np.einsum("aik,bik,i->ab", steps, steps, problem.weights), np.ones(2))
@@ -514,7 +514,7 @@ def test_intercepts_are_visited_between_the_others():
     order = np.arange(41)
     assert blocks.interleaved(order, penalty, 0.0) is order
     found = blocks.interleaved(order, penalty, 0.25)
-    lengths = np.diff(objective.map.store.indptr)
+    lengths = np.diff(objective.whole.map.store.indptr)
     visits = int((found == 40).sum())
     assert visits == int(0.25 * lengths[:40].sum() / lengths[40]) > 1
     assert found[found != 40].tolist() == list(range(40))

@@ -146,9 +146,9 @@ class TestTeam:
         objective = flat_objective(store, MulticlassSquaredHinge(labels, K), n_threads=1)
         start = objective.at(np.empty(0, np.int64), np.empty(0))
         alone, expecting = rows_at(start), rows_at(start)
-        alone.sweep(np.arange(objective.map.n_features), penalty)
+        alone.sweep(np.arange(objective.whole.map.n_features), penalty)
         objective.pool = Lonely()
-        expecting.sweep(np.arange(objective.map.n_features), penalty)
+        expecting.sweep(np.arange(objective.whole.map.n_features), penalty)
         np.testing.assert_array_equal(alone.state.margins, expecting.state.margins)
         np.testing.assert_array_equal(alone.row_weights, expecting.row_weights)
 

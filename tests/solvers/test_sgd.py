@@ -19,7 +19,7 @@ from problems import Problem, TreeProblem, dense_weights, make_likelihood, make_
 from crfqn import ChainCRF, MulticlassCRF
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import in_blocks
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -178,9 +178,11 @@ class TestIterates:
     def test_on_a_support_only_its_weights_move(self):
         problem = PROBLEMS["real chains"]
         whole = problem.objective()
-        support = observed_support(whole.map.store, problem.targets, problem.n_states, False, False)
+        support = observed_support(whole.whole.map.store, problem.targets, problem.n_states, False, False)
         chain = Chain(problem.offsets, problem.n_states)
-        objective = make_likelihood(whole.map.store, chain, problem.targets, n_threads=1, support=support)
+        objective = make_likelihood(
+            whole.whole.map.store, chain, problem.targets, n_threads=1, support=support
+        )
         inside = np.isin(np.arange(problem.n_coords), support.coords())
         forbidden = np.flatnonzero(~inside).tolist()
         unpenalised = support.coords()[:2].tolist()
@@ -194,7 +196,7 @@ class TestIterates:
     def test_an_item_of_weight_0_is_as_good_as_absent(self):
         problem = PROBLEMS["weighted chains"]
         kept = np.flatnonzero(problem.weights > 0)
-        fewer = problem.objective().take(kept)
+        fewer = problem.objective().with_parts(lambda part: part.take(kept))
         solver = SGDL1(ETA0, random_state=3)
         for with_it, without in zip(
             epochs(problem.objective(), problem, 0.5, 0.1, solver),
@@ -205,7 +207,7 @@ class TestIterates:
 
     def test_blocks_of_items_take_turns(self):
         problem = PROBLEMS["real chains"]
-        objective = Sum.of_blocks(problem.objective(), 10)
+        objective = in_blocks(problem.objective().whole, 10)
         sizes = [part.n_items for part in objective.parts]
         assert len(sizes) > 2
         weights = objective.state(SGDState, NO_START, ElasticNet(0.5))

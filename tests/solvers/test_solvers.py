@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from crfqn import ChainCRF, MulticlassCRF
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.sparse import entries_at
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.objective import in_blocks
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -77,13 +77,13 @@ def is_possible(solver: str, penalty: str) -> bool:
 
 def objective_of(name: str):
     whole = PROBLEMS[name].objective()
-    return Sum.of_blocks(whole, 9) if name == "blocks" else whole
+    return in_blocks(whole.whole, 9) if name == "blocks" else whole
 
 
 def penalty_of(name: str, problem: str):
     if PENALTIES[name] is not None:
         return PENALTIES[name]
-    n_features = PROBLEMS[problem].objective().map.n_features
+    n_features = PROBLEMS[problem].objective().whole.map.n_features
     if name == "free":  # a feature's weights for all states, as intercepts are
         return ElasticNet(0.6, 0.1, unpenalised=n_features * np.arange(PROBLEMS[problem].n_states))
     return GroupLasso(0.8, 0.1, n_features=n_features, n_states=PROBLEMS[problem].n_states)
@@ -408,12 +408,12 @@ class TestProxGD:
 
     def test_no_bound_is_said(self):
         class NoBound(Wrong):
-            has_hessian_bound = False
+            is_smooth = False
 
             def refusal(self, fact):
                 return f"NoBound has no {fact}"
 
-        with pytest.raises(ViewError, match="ProxGD cannot train this: NoBound has no has_hessian_bound"):
+        with pytest.raises(ViewError, match="ProxGD cannot train this: NoBound has no is_smooth"):
             minimize(NoBound(CHAIN.objective()), ElasticNet(1.0), ProxGD(lipschitz="bound"))
 
 

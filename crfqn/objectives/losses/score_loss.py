@@ -145,7 +145,7 @@ class ScoreLoss:
     relevance = cached_property(lambda self: np.empty((0, self.n_states)))
 
     @property
-    def without_contexts(self) -> ScoreLoss:
+    def without_bigram_features(self) -> ScoreLoss:
         """The loss over edges whose weights are the same everywhere."""
         return self
 

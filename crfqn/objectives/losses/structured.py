@@ -40,8 +40,8 @@ class OverStructure(ScoreLoss):
     position_labels = cached_property(attrgetter("structure.labels"))
 
     @property
-    def without_contexts(self) -> OverStructure:
-        return replace(self, structure=self.structure.without_contexts)
+    def without_bigram_features(self) -> OverStructure:
+        return replace(self, structure=self.structure.without_bigram_features)
 
     def may_cut(self) -> NDArray[np.bool_]:
         return self.structure.may_cut(self.targets)

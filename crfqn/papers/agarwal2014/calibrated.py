@@ -22,7 +22,7 @@ from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.item_data import item_features
 from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
-from crfqn.objectives.sums import total
+from crfqn.objectives.point import total
 from crfqn.papers.agarwal2014.fits import ItemStream, advanced, normal_solver, residual, ridge_of
 from crfqn.papers.agarwal2014.generalized import clipped
 from crfqn.papers.agarwal2014.stages import StagedEstimator, StageList

@@ -16,12 +16,13 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.errors import InputError
-from crfqn.objectives import curvature
+from crfqn.objectives.executors import LocalParts, StoredParts
 from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, scores_of, sums_of
 from crfqn.objectives.linear.sparse_map import DENSE_PRODUCTS
 from crfqn.objectives.losses.potentials import Potential, SquaredNorm
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Sum, total
+from crfqn.objectives.part import Part
+from crfqn.objectives.point import total
 from crfqn.papers.agarwal2014.gls import GLS, Link
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.smooth_point import Factor
@@ -64,54 +65,52 @@ class ItemStream:
 
     def objective(
         self, features: MakeFeatures, predictions: Vector, potential: Potential | None = None
-    ) -> Objective | Sum:
+    ) -> Objective:
         """Return the loss of the items around predictions (or margins), (K, I): least squares, unless a link's
         potential is given."""
         parts = StageParts(self, features, predictions, potential or SquaredNorm())
-        return next(iter(parts)) if self.is_whole else Sum.of(parts, most_kept=0)
+        return Objective(LocalParts([*parts], np.inf) if self.is_whole else StoredParts(parts, most_kept=0))
 
 
 @dataclass(frozen=True)
 class StageParts:
-    """The objectives of the blocks, made anew in every pass, as the features are."""
+    """The parts of the blocks, made anew in every pass, as the features are."""
 
     items: ItemStream
     features: MakeFeatures
     predictions: Vector
     potential: Potential
 
-    def __iter__(self) -> Iterator[Objective]:
+    def __iter__(self) -> Iterator[Part]:
         items = self.items
         for rows, part in items.parts():
             loss = Link(self.potential, items.targets[:, part])
-            yield Objective(
-                self.features(rows, part), loss, items.weights[part], offset=self.predictions[:, part]
-            )
+            yield Part(self.features(rows, part), loss, items.weights[part], offset=self.predictions[:, part])
 
 
-def residual(part: Objective) -> Vector:
+def residual(part: Part) -> Vector:
     """Return sum_i c_i (y_i - predictions_i) x_i' of a part, (K, F)."""
     assert isinstance(part.loss, Link)
     assert part.offset is not None
     return sums_of(part.map, (part.loss.targets - part.offset) * part.weights)
 
 
-def advanced(objective: Objective | Sum, predictions: Vector, table: Vector) -> Vector:
+def advanced(objective: Objective, predictions: Vector, table: Vector) -> Vector:
     """Return predictions (K, I) with the scores under weights (K, F) added."""
     return predictions + np.concatenate([scores_of(part.map, table) for part in objective.parts], axis=1)
 
 
-def normal_solver(objective: Objective | Sum, ridge: Vector) -> Callable[[Vector], Vector]:
+def normal_solver(objective: Objective, ridge: Vector) -> Callable[[Vector], Vector]:
     """Return what solves W (sum_i c_i x_i x_i' + diag(ridge)) = R for tables R, (K, F): a factor, or conjugate
     gradients where they take fewer operations, as with sparse features of items in memory. These work in units of the
     diagonal; where they do not end, a factor is made."""
-    if not isinstance(objective, Objective):  # each step would be a pass
+    if objective.whole is None:  # each step would be a pass
         return Factor.of(objective.gram(), ridge).solve
-    features, n_features = objective.map, objective.n_features
+    features, n_features = objective.whole.map, objective.n_features
     n_products = 2.0 * features.count_entries(all_nodes(objective.n_states, n_features))
     if CG_STEPS * n_products * DENSE_PRODUCTS >= n_features**3 / 3:
         return Factor.of(objective.gram(), ridge).solve
-    diagonal = features.weighted_squares(objective.weights) + ridge
+    diagonal = features.weighted_squares(objective.whole.weights) + ridge
     scales = np.where(diagonal > 0, diagonal, 1.0)
     factors: list[Factor] = []  # one, once it was needed
 
@@ -140,19 +139,19 @@ def ridge_of(n_features: int, l2: float, is_last_free: bool) -> Vector:
     return ridge
 
 
-def fit_residual(objective: Objective | Sum, l2: float, is_last_free: bool) -> Vector:
+def fit_residual(objective: Objective, l2: float, is_last_free: bool) -> Vector:
     """Return argmin_W 1/2 sum_i c_i ||y_i - predictions_i - W x_i||^2 + l2/2 ||W||^2, (K, F)."""
-    if isinstance(objective, Objective):
+    if objective.whole is not None:
         ridge = ridge_of(objective.n_features, l2, is_last_free)
-        return normal_solver(objective, ridge)(residual(objective))
+        return normal_solver(objective, ridge)(residual(objective.whole))
     # sum_i c_i x_i x_i' and the residual below, (F + K, F): one pass over what is made anew in every pass.
-    equations = total(np.concatenate([curvature.gram(part), residual(part)]) for part in objective.parts)
+    equations = total(np.concatenate([part.gram(), residual(part)]) for part in objective.parts)
     n_features = equations.shape[1]
     factor = Factor.of(equations[:n_features], ridge_of(n_features, l2, is_last_free))
     return factor.solve(equations[n_features:])
 
 
-def fit_margins(objective: Objective | Sum, penalty: ElasticNet, most: int, tol: float) -> Vector:
+def fit_margins(objective: Objective, penalty: ElasticNet, most: int, tol: float) -> Vector:
     """Return the weights (K, F) after up to `most` steps of Algorithm 1 on sum_i c_i loss(margins_i + W x_i) + penalty,
     or sooner, at `tol` times the first gradient. With a link, stages add up margins, not predictions."""
     start = objective.at(NO_COORDS, NO_VALUES)

@@ -33,7 +33,7 @@ from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, scores_of
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.potentials import LINKS, Potential
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Sum, total
+from crfqn.objectives.point import total
 from crfqn.papers.agarwal2014.fits import (
     ItemStream,
     advanced,
@@ -161,8 +161,8 @@ class Stages(StageList):
             ridge = ridge_of(table.shape[1], self.l2, self.is_constant_free)
             solve = solvers.get(number) or normal_solver(objective, ridge)
             size = table.shape[1] ** 2
-            if isinstance(objective, Objective):  # its features stay in memory
-                size += objective.map.count_entries(all_nodes(1, objective.n_features))
+            if objective.whole is not None:  # its features stay in memory
+                size += objective.whole.map.count_entries(all_nodes(1, objective.n_features))
             if number not in solvers and size <= room:
                 solvers[number] = solve
                 room -= size
@@ -171,7 +171,7 @@ class Stages(StageList):
             self.weights[number] = table + change
         return predictions
 
-    def _objective(self, items: ItemStream, number: int, predictions: Vector) -> Objective | Sum:
+    def _objective(self, items: ItemStream, number: int, predictions: Vector) -> Objective:
         """Return the loss of the items by the weights of stage `number`, around the predictions of all others."""
 
         def features(rows: Any, part: slice) -> FeatureMap:

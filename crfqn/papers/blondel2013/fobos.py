@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import aligned_rows
 from crfqn.objectives.objective import MethodState
-from crfqn.objectives.objective import Objective as ObjectiveInMemory
+from crfqn.objectives.part import Part
 from crfqn.papers.blondel2013.fobos_kernels import (
     ETA0,
     RowData,
@@ -52,11 +53,11 @@ class FobosState(LearnedRows):
     share : of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share
     """
 
-    takes_blocks = False
+    takes_parts = False
     method = "learning rows"
 
     def __init__(
-        self, objective: ObjectiveInMemory, start: tuple[Coords, Vector], penalty: Penalty, share: float = 1.0
+        self, objective: Objective, start: tuple[Coords, Vector], penalty: Penalty, share: float = 1.0
     ) -> None:
         super().__init__(objective)
         rows = penalty.rows(self.n_features, self.n_states)
@@ -86,11 +87,11 @@ class FobosState(LearnedRows):
         """Take a step on each of the items `order`, with eta_t = eta0 / sqrt(t), t the steps since the start, from 1.
         Sequential, whatever the number of threads. Afterwards no penalty is outstanding."""
         self.rows.rates[ETA0] = eta0
-        owner = self.parts[0]
-        others, loss = self.items[order], owner.loss
-        indptr, features, values = owner.map.store.by_position()
+        part = self.parts[0]
+        others, loss = self.items[order], part.loss
+        indptr, features, values = part.map.store.by_position()
         starts, sets = loss.label_sets
-        data = RowData(indptr, features, values, loss.labels, starts, sets, owner.weights)
+        data = RowData(indptr, features, values, loss.labels, starts, sets, part.weights)
         for piece in in_time(self.width * (indptr[others + 1] - indptr[others])):
             items = others[piece]
             while items.size:
@@ -98,7 +99,7 @@ class FobosState(LearnedRows):
                 if items.size:  # the scale has gone out of range
                     apply_accrued_penalty(self.rows)
         apply_accrued_penalty(self.rows)
-        owner.n_passes += order.size / self.n_items
+        self.owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
         """Return the sorted coordinates of the weights that are not 0, and their values."""
@@ -158,7 +159,10 @@ class FOBOS(GradientEpochs):
         steps as the run would begin with. Yields the held-out items' states, marked with their share."""
         drawn = random.permutation(objective.n_items)[: self.calibration_items]
         n_held = min(max(round(self.held_out * drawn.size), 1), drawn.size - 1)
-        held, others = (objective.take(np.sort(items)) for items in (drawn[:n_held], drawn[n_held:]))
+        held, others = (
+            objective.with_parts(partial(Part.take, items=np.sort(items)))
+            for items in (drawn[:n_held], drawn[n_held:])
+        )
         total = objective.total_weight
         if n_held == 0 or held.total_weight == 0 or others.total_weight == 0:
             raise InputError(

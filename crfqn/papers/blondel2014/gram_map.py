@@ -69,8 +69,9 @@ class DualKernelItems(DualItems):
 
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
         self.objective, self.l2, self.method = objective, penalty.l2, method
-        self.gram: Any = objective.map
-        self.state = starting_items(objective, self.l2, fixed_offsets(objective))
+        part: Any = objective.whole
+        self.gram: Any = part.map
+        self.state = starting_items(part, self.l2, fixed_offsets(part))
         self.items = np.flatnonzero(self.state.masses > 0)
         self.scores = np.zeros((objective.n_states, objective.n_items))
         self.solver = make_sub_solver(method, tol, np.full(1, SEED, np.uint64))

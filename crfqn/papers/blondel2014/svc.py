@@ -30,8 +30,10 @@ from crfqn.estimators.settings import Parameters
 from crfqn.estimators.training import pass_on_interrupt
 from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_entries, read_labels
 from crfqn.model.trained import Fitted, FittedModel, Trained
+from crfqn.objectives.executors import LocalParts
 from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.hinges import MulticlassHinge
+from crfqn.objectives.part import Part
 from crfqn.papers.blondel2014.gram_map import GramMap, KernelNorm, KernelObjective
 from crfqn.parameters import PARAMETERS, Parameter, is_number
 from crfqn.progress import ProgressDisplay
@@ -365,7 +367,8 @@ class MulticlassSVC(Parameters, ClassifierMixin, Estimator):
     ) -> Result:
         """Return the result of the training, whose weights are the expansion over the items, (n_classes, items)."""
         strengths = self.C * (np.ones(codes.size) if weights is None else weights)
-        objective = KernelObjective(gram, MulticlassHinge(codes, n_classes), strengths)
+        part = Part(gram, MulticlassHinge(codes, n_classes), strengths)
+        objective = KernelObjective(LocalParts([part], np.inf))
 
         def product(coords: NDArray[np.int64], values: Vector) -> Vector:
             scores = np.zeros((n_classes, gram.n_items))

@@ -16,7 +16,7 @@ from crfqn.kernels.projection import PIVOT, simplex_rows
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.support import Support
-from crfqn.papers.chierchia2015.splitting_state import HingeSplitting, SplitPoint
+from crfqn.papers.chierchia2015.splitting_state import HingeSplitting
 from crfqn.projections import project_halfspace
 from crfqn.threads import Pool
 
@@ -49,24 +49,17 @@ class BoundedObjective(Objective):
     """The indicator of {w: loss(w) <= eta}: 0 there, infinite elsewhere, without gradients. The penalty is minimised,
     and it stands in the place of the loss."""
 
+    has_curvature = is_smooth = has_gram = has_marginals = False
+
     def __init__(self, objective: Objective, budget: LossBudget) -> None:
-        super().__init__(
-            objective.map, objective.loss, objective.weights, objective.support, objective.offset
-        )
-        self.budget, self.loss_objective = budget, objective
+        super().__init__(objective.executor)
+        self.budget = budget
 
-    @property
-    def parts(self) -> list[Objective]:  # type: ignore[override]
-        """The loss itself."""
-        return [self.loss_objective]
-
-    def at(self, coords: Coords, weights: Vector) -> BoundedPoint:  # type: ignore[override]
+    def at(self, coords: Coords, weights: Vector) -> BoundedPoint:
         """Return a point of which only the weights are known."""
-        return BoundedPoint(self.loss_objective, coords, weights)
+        return BoundedPoint(self, coords, weights)
 
-    has_curvature = has_hessian_bound = has_gram = proves_zeros = False  # type: ignore[assignment]
-
-    def refusal(self, fact: str) -> str:
+    def refusal(self, capability: str) -> str:
         """Return why nothing of the kind holds."""
         return "a bound on the loss has values only: it needs the constrained FBPD"
 
@@ -84,10 +77,10 @@ class BoundedObjective(Objective):
 class BoundedPoint(Point):
     """Weights within the bound, or not: nothing is added to the penalty."""
 
-    value = 0.0  # type: ignore[assignment]
+    value: Any = 0.0
 
     @property
-    def image(self) -> Any:  # type: ignore[override]
+    def whole(self) -> Any:  # type: ignore[override]
         """Refuse to evaluate: an indicator has no gradient."""
         raise ViewError("a bound on the loss has no gradient: it needs the constrained FBPD")
 
@@ -101,14 +94,14 @@ class BoundedSplitting(HingeSplitting):
     def check(cls, objective: Objective) -> None:
         """Raise ViewError for a loss without a bound, too."""
         if not isinstance(objective, BoundedObjective):
-            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+            raise ViewError(f"{cls.__name__} is kept for a bound on the loss; the objective is the loss")
         super().check(objective)
 
     def excess(self, image: Vector) -> float:
         """Return how far the loss at T x is above eta, as a share of it."""
         return self.objective.budget.excess(float(self.weights @ self.losses(image)))
 
-    def priced(self, x: SparseWeights, y: Vector, xi: Vector, balanced: bool) -> SplitPoint:
+    def priced(self, x: SparseWeights, y: Vector, xi: Vector, balanced: bool) -> Point:
         """Return x with the bound at the price mu of the loss that is nearest to -xi: <r, y> - mu eta - g*(-T'y). Its
         value stands for the loss and is eta: no loss at an optimum is more."""
         price = max(float(-xi @ self.weights) / float(self.weights @ self.weights), 0.0)
@@ -117,7 +110,7 @@ class BoundedSplitting(HingeSplitting):
         y = self._balanced(y, masses) if balanced else y
         slope = float(np.vdot(self.margins, y)) - price * self.objective.budget.bound
         most = np.full(self._items.size, self.objective.budget.bound / self.weights.sum())
-        return SplitPoint(self.objective, x, y, most, slope)
+        return self.point(x, y, most, slope)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,30 +21,32 @@ from crfqn.kernels.projection import PIVOT, simplex_rows
 from crfqn.objectives.linear.feature_map import FeatureMap, Split
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
 from crfqn.objectives.objective import MethodState, Objective
-from crfqn.objectives.point import NO_SCORES, Point
+from crfqn.objectives.part import PartPoint
+from crfqn.objectives.point import Point
 
 MOST_ROUNDS = 300  # of a power iteration
 SETTLED = 1e-5  # its relative change in a round that ends it
 # It comes from below; steps up to 4/3 of what the theory of 2013 asks converge (He et al. 2022).
 MARGIN = 1.01
 NO_ITEMS = np.empty(0)
+NO_SCORES = np.empty((0, 0))
 
 
-class SplitPoint(Point):
+class SplitPoint(PartPoint):
     """Weights whose gradient T'y and whose bound are those of dual variables, not of a subgradient at the scores.
 
     y, losses : float64 (N, K) >= 0; float64 (N,), unweighted; empty where nobody asks; slope : the dual loss at y
     """
 
-    def __init__(self, objective: Any, x: SparseWeights, y: Vector, losses: Vector, slope: float) -> None:
-        super().__init__(objective, x.coords, x.weights, NO_SCORES, NO_SCORES)
+    def __init__(self, part: Any, x: SparseWeights, y: Vector, losses: Vector, slope: float) -> None:
+        super().__init__(part, x.coords, x.weights, NO_SCORES, NO_SCORES)
         self._y, self._losses, self._slope = y, losses, slope
 
     @cached_property
     def evaluation(self) -> Evaluation:  # type: ignore[override]
         """The residual in the scores."""
         residual = np.ascontiguousarray(self._y.T)
-        labels = self.objective.loss.labels
+        labels = self.part.loss.labels
         residual[labels, np.arange(labels.size)] -= self._y.sum(axis=1)
         return Evaluation(self._losses, residual, NO_EDGES)
 
@@ -62,20 +64,22 @@ class HingeSplitting(MethodState):
     """
 
     def __init__(self, objective: Objective) -> None:
-        self.objective, self.weights = objective, objective.weights
-        loss = objective.loss
+        part: Any = objective.whole
+        self.objective, self.part, self.weights = objective, part, part.weights
+        loss = part.loss
         self._labels, self._items = loss.labels, np.arange(loss.n_items)
         self.margins = np.ones((loss.n_items, loss.n_states))
-        if objective.offset is not None:
-            self.margins += objective.offset.T - objective.offset[self._labels, self._items][:, None]
+        if part.offset is not None:
+            self.margins += part.offset.T - part.offset[self._labels, self._items][:, None]
         self.margins[self._items, self._labels] = 0.0
 
     @classmethod
     def check(cls, objective: Objective) -> None:
         """Raise ViewError for other losses than the hinge, and supports."""
-        if not objective.loss.has_label_duals:
+        loss = objective.first.loss
+        if not loss.has_label_duals:
             raise ViewError(
-                f"primal-dual splitting needs the multiclass hinge; the loss is {type(objective.loss).__name__}"
+                f"primal-dual splitting needs the multiclass hinge; the loss is {type(loss).__name__}"
             )
         if not objective.support.is_everything:
             raise ViewError("primal-dual splitting needs all weights; this objective has a support")
@@ -83,13 +87,13 @@ class HingeSplitting(MethodState):
     def norm(self, of: str) -> float:
         """Return ||T||, or that of the map to the scores."""
         if of == "scores":
-            return power_iteration(lambda u: gram_times(self.objective.map, u), (1, self._items.size))
+            return power_iteration(lambda u: gram_times(self.part.map, u), (1, self._items.size))
 
         def times(u: Vector) -> Vector:
             """Return T T' u, (K, N)."""
             residual = u.copy()
             residual[self._labels, self._items] -= u.sum(axis=0)
-            scores = np.concatenate([gram_times(self.objective.map, row[None]) for row in residual])
+            scores = np.concatenate([gram_times(self.part.map, row[None]) for row in residual])
             return scores - scores[self._labels, self._items]
 
         return power_iteration(times, self.margins.T.shape)
@@ -99,7 +103,7 @@ class HingeSplitting(MethodState):
         owner = self.objective
         owner.n_passes += 1
         scores = np.zeros((owner.n_states, owner.n_positions))
-        owner.map.image(owner.split(coords), weights, scores)
+        self.part.map.image(owner.split(coords), weights, scores)
         table = np.ascontiguousarray(scores.T)
         return table - table[self._items, self._labels][:, None]
 
@@ -118,14 +122,16 @@ class HingeSplitting(MethodState):
         """Return h_i(T_i x), (N,)."""
         return (image + self.margins).max(axis=1)
 
-    def point(self, x: SparseWeights, y: Vector) -> SplitPoint:
-        """Return x as a point whose gradient is T'y."""
-        return SplitPoint(self.objective, x, y, NO_ITEMS, np.nan)
+    def point(self, x: SparseWeights, y: Vector, losses: Vector = NO_ITEMS, slope: float = np.nan) -> Point:
+        """Return x as a point whose gradient is T'y; losses and slope as of `SplitPoint`."""
+        point = Point(self.objective, x.coords, x.weights)
+        point.whole = SplitPoint(self.part, x, y, losses, slope)
+        return point
 
-    def certified(self, x: SparseWeights, image: Vector, y: Vector, balanced: bool) -> SplitPoint:
+    def certified(self, x: SparseWeights, image: Vector, y: Vector, balanced: bool) -> Point:
         """Return x with its loss, and the bound that y proves."""
         y = self._balanced(y, self.weights) if balanced else y
-        return SplitPoint(self.objective, x, y, self.losses(image), float(np.vdot(self.margins, y)))
+        return self.point(x, y, self.losses(image), float(np.vdot(self.margins, y)))
 
     def _balanced(self, y: Vector, masses: Vector) -> Vector:
         """Return y with what states have above the masses of their items' labels given to those that lack it."""

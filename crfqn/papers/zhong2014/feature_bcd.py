@@ -24,8 +24,7 @@ from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.likelihood import LikelihoodEvaluation
 from crfqn.objectives.losses.structured import StructuredLoss
 from crfqn.objectives.objective import MethodState
-from crfqn.objectives.objective import Objective as ObjectiveInMemory
-from crfqn.objectives.point import Point as PointInMemory
+from crfqn.objectives.part import PartPoint
 from crfqn.papers.zhong2014.feature_bcd_kernels import (
     LOG_Z,
     OBSERVED,
@@ -83,10 +82,11 @@ class BlockState(MethodState):
     one position is half of its inference, a backward (upward) one the other half.
     """
 
-    def __init__(self, owner: ObjectiveInMemory, point: PointInMemory) -> None:
-        loss: Any = owner.loss  # a likelihood, as `check` sees to it
+    def __init__(self, owner: Objective, start: Point) -> None:
+        point: Any = start.whole
+        loss: Any = point.part.loss  # a likelihood, as `check` sees to it
         self.objective = owner
-        self.n_features, self.n_states = owner.map.n_features, owner.n_states
+        self.n_features, self.n_states = owner.n_features, owner.n_states
         structure = loss.structure
         self.blocks = np.arange(self.n_features + (loss.n_edges > 0))  # the edges are the last
         self.chain = prepare_chain(point, loss, structure) if isinstance(structure, Chain) else None
@@ -101,9 +101,9 @@ class BlockState(MethodState):
         self._count()
 
     @classmethod
-    def check(cls, objective: Any) -> None:
+    def check(cls, objective: Objective) -> None:
         """Raise ViewError for other losses than likelihoods of chains and taxonomies."""
-        loss = objective.loss
+        loss: Any = objective.first.loss
         is_likelihood = loss.has_marginals and loss.is_convex
         if not (is_likelihood and isinstance(loss.structure, (Chain, Taxonomy))):
             raise ViewError(
@@ -178,7 +178,7 @@ class BlockState(MethodState):
         weight, log_z, observed = self._state.items[[WEIGHT, LOG_Z, OBSERVED]]
         return float(np.linalg.norm(weight * (np.abs(log_z) + np.abs(observed))))
 
-    def point(self) -> PointInMemory:
+    def point(self) -> Point:
         """Return the point at the present weights, from scratch."""
         return self.objective.at(*self.weights)
 
@@ -234,9 +234,9 @@ class BlockState(MethodState):
         n_steps[:] = 0
 
 
-def prepare_chain(point: PointInMemory, loss: StructuredLoss, chain: Chain) -> ChainState:
+def prepare_chain(point: PartPoint, loss: StructuredLoss, chain: Chain) -> ChainState:
     """Return the state at a point; messages are computed where they are asked for."""
-    owner = point.objective
+    owner = point.part
     n_states, n_positions, n_items = owner.n_states, owner.n_positions, owner.n_items
     observed = loss.observed_edges(owner.weights)
     scores, edges = chain.ruled(point.scores, point.edges)
@@ -262,9 +262,9 @@ def prepare_chain(point: PointInMemory, loss: StructuredLoss, chain: Chain) -> C
     return state
 
 
-def prepare_tree(point: PointInMemory, loss: StructuredLoss, tree: Taxonomy) -> TreeState:
+def prepare_tree(point: PartPoint, loss: StructuredLoss, tree: Taxonomy) -> TreeState:
     """Return the state at a point, with the marginals of all items."""
-    owner = point.objective
+    owner = point.part
     indptr, indices, values = owner.map.store.by_feature
     state = TreeState(
         indptr,
@@ -283,12 +283,12 @@ def prepare_tree(point: PointInMemory, loss: StructuredLoss, tree: Taxonomy) -> 
     return state
 
 
-def item_numbers(point: PointInMemory) -> Vector:
+def item_numbers(point: PartPoint) -> Vector:
     """Return each item's weight, log Z and targets' score, and four rows for the kernels, (7, I)."""
-    numbers = np.zeros((7, point.objective.n_items))
+    numbers = np.zeros((7, point.part.n_items))
     evaluation = point.evaluation
     assert isinstance(evaluation, LikelihoodEvaluation)
-    numbers[WEIGHT], numbers[OUTSIDE] = point.objective.weights, np.nan
+    numbers[WEIGHT], numbers[OUTSIDE] = point.part.weights, np.nan
     numbers[LOG_Z], numbers[OBSERVED] = evaluation.log_partition, evaluation.target_score
     return numbers
 

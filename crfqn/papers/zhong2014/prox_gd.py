@@ -64,7 +64,7 @@ class ProxGD(Solver):
         check_numbers(self, 1, "growth")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        return Requirements(("has_hessian_bound",) if self.lipschitz == "bound" else ())
+        return Requirements(("is_smooth",) if self.lipschitz == "bound" else ())
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each has screened all coordinates."""

@@ -79,21 +79,23 @@ class RowBlocks(MethodState):
     has_papers_constants: bool = False
 
     @classmethod
-    def check(cls, objective: Any) -> None:
+    def check(cls, objective: Objective) -> None:
         """Raise ViewError for losses that cannot be followed by their margins."""
-        if not objective.loss.has_margins:
-            raise ViewError(f"row descent needs a loss of margins; {type(objective.loss).__name__} has none")
+        loss = objective.first.loss
+        if not loss.has_margins:
+            raise ViewError(f"row descent needs a loss of margins; {type(loss).__name__} has none")
 
     @classmethod
     def make(cls, objective: Objective, point: Point) -> RowBlocks:  # type: ignore[override]
         """Take the rows of a point."""
-        owner, loss = point.objective, point.objective.loss
+        assert point.whole is not None
+        owner, part, loss = point.objective, point.whole.part, point.whole.part.loss
         split, n_states = owner.split(point.coords), owner.n_states
         stored, row = np.unique(split.features, return_inverse=True)
         weights = np.zeros((stored.size, n_states))
         weights[row, split.states] = point.weights
         margins = aligned_rows(owner.n_positions, -(-n_states // LANES) * LANES)
-        margins[:, :n_states] = loss.margins(point.scores)
+        margins[:, :n_states] = loss.margins(point.whole.scores)
         margins[:, n_states:] = -np.inf
         probabilities, relevance = (
             aligned_rows(len(margins) if loss.code == code else 0, margins.shape[1])
@@ -101,9 +103,9 @@ class RowBlocks(MethodState):
         )
         relevance[:, :n_states] = loss.relevance
         losses = np.zeros(owner.n_positions)
-        _, indices, values = owner.map.store.by_feature
+        _, indices, values = part.map.store.by_feature
         state = MarginState(
-            loss.code, indices, values, loss.labels, owner.weights, margins, probabilities,
+            loss.code, indices, values, loss.labels, part.weights, margins, probabilities,
             relevance, losses,
         )  # fmt: skip
         # Parts of about as many entries, which a sample of them tells.
@@ -125,7 +127,7 @@ class RowBlocks(MethodState):
         """Have the rows of some features stored; of the others those that are not zero."""
         is_nonzero = self.row_weights.any(axis=1)
         nonzero = self.stored_rows[is_nonzero]
-        indptr, indices, _ = self.objective.map.store.by_feature
+        indptr, indices, _ = self.part.map.store.by_feature
         stored = union(nonzero, np.sort(features))
         weights = np.zeros((stored.size, self.row_weights.shape[1]))
         weights[found_in(stored, nonzero)[0]] = self.row_weights[is_nonzero]
@@ -139,7 +141,7 @@ class RowBlocks(MethodState):
         Large rows explain what small ones seemed to: small ones first take a sixth more sweeps on 20 newsgroups
         (squared hinge, lambda = 1e-4).
         """
-        indptr, order = self.objective.map.store.by_feature[0], random.permutation(features)
+        indptr, order = self.part.map.store.by_feature[0], random.permutation(features)
         is_small = indptr[order + 1] - indptr[order] <= np.sqrt(self.objective.n_positions)
         return np.concatenate([order[~is_small], order[is_small]])
 
@@ -150,7 +152,7 @@ class RowBlocks(MethodState):
         if not share or not is_free.any():
             return order
         free, others = order[is_free], order[~is_free]
-        lengths = np.diff(self.objective.map.store.by_feature[0])
+        lengths = np.diff(self.part.map.store.by_feature[0])
         n_visits = min(int(share * lengths[others].sum() / max(lengths[free].sum(), 1)), others.size)
         if n_visits <= 1:
             return order
@@ -200,35 +202,38 @@ class RowBlocks(MethodState):
         return findings[:, 0], findings[:, 1]
 
     @property
+    def part(self) -> Any:
+        """The items, which are one part."""
+        return self.objective.whole
+
+    @property
     def n_rows(self) -> int:
         """F."""
-        return self.objective.map.n_features
+        return self.part.map.n_features
 
     @cached_property
     def constants(self) -> Vector:
         """A Lipschitz constant of each row of the gradient, (F,) (appendix A)."""
-        return self.objective.loss.constants(
-            self.objective.map, self.objective.weights, self.has_papers_constants
-        )
+        return self.part.loss.constants(self.part.map, self.part.weights, self.has_papers_constants)
 
     def value(self, penalty: Penalty) -> float:
         """The objective, penalty included, from the margins: a pass over the data."""
         owner, rows = self.objective, penalty.rows(self.n_rows, self.row_weights.shape[1])
         owner.n_passes += 1
         is_free = rows.is_unpenalised(self.stored_rows)
-        return float(owner.weights @ self.state.losses) + sum_penalties(
+        return float(self.part.weights @ self.state.losses) + sum_penalties(
             self.row_weights, is_free, rows.strengths
         )
 
     def point(self) -> Point:
         """The rows as a point."""
-        return Point(self.objective, *list_weights(self.stored_rows, self.n_rows, self.row_weights))
+        return self.objective.at(*list_weights(self.stored_rows, self.n_rows, self.row_weights))
 
     def scored_point(self) -> Point:
         """The rows as a point that knows its scores, up to a constant of a position that changes no loss."""
         owner = self.objective
         coords, weights = list_weights(self.stored_rows, self.n_rows, self.row_weights)
-        scores = owner.loss.scores_of(self.state.margins[:, : owner.n_states])
+        scores = self.part.loss.scores_of(self.state.margins[:, : owner.n_states])
         return Point(owner, coords, weights, scores, np.empty(0))
 
 
@@ -275,7 +280,7 @@ class AndersonHistory:
         each_stretch(
             n,
             lambda first, last: add_step_products(
-                first, last, self.margins[:n_points], owner.weights, parts[first // STRETCH]
+                first, last, self.margins[:n_points], blocks.part.weights, parts[first // STRETCH]
             ),
         )
         lower = parts.sum(axis=0)

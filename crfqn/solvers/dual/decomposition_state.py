@@ -25,6 +25,7 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.objective import MethodState, Objective
+from crfqn.objectives.part import Part
 from crfqn.objectives.point import Point
 from crfqn.registry import find
 from crfqn.solvers.dual.decomposition_kernels import DualItemArrays, DualRows, balance, sweep_items
@@ -86,22 +87,22 @@ class Certified(NamedTuple):
     seen: ItemSweep
 
 
-def starting_items(objective: Objective, l2: float, offsets: Vector) -> DualItemArrays:
+def starting_items(part: Part, l2: float, offsets: Vector) -> DualItemArrays:
     """Return the items with dual variables of zero."""
-    labels = objective.loss.labels
-    masses, damping = objective.weights / l2, np.empty(0)
-    if objective.loss.has_pair_duals:
+    labels = part.loss.labels
+    masses, damping = part.weights / l2, np.empty(0)
+    if part.loss.has_pair_duals:
         damping = np.divide(0.5, masses, out=np.zeros(masses.size), where=masses > 0)
         masses = np.zeros(masses.size)
-    b = np.zeros((objective.n_items, objective.n_states))
-    b[np.arange(objective.n_items), labels] = masses
+    b = np.zeros((part.n_items, part.n_states))
+    b[np.arange(part.n_items), labels] = masses
     return DualItemArrays(labels, masses, offsets, b, labels.copy(), damping)
 
 
-def fixed_offsets(objective: Objective) -> Vector:
-    """Return the objective's offset by item, (N, K), or zeros for all, (1, K)."""
-    offset = objective.offset
-    return np.zeros((1, objective.n_states)) if offset is None else np.ascontiguousarray(offset.T)
+def fixed_offsets(part: Part) -> Vector:
+    """Return the offset by item, (N, K), or zeros for all, (1, K)."""
+    offset = part.offset
+    return np.zeros((1, part.n_states)) if offset is None else np.ascontiguousarray(offset.T)
 
 
 def linear_rows(map: FeatureMap, constant: float) -> DualRows:
@@ -158,10 +159,11 @@ class DualItems(MethodState):
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
         if not penalty.l2 > 0:
             raise InputError("dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, got l2 = 0")
-        if objective.loss.has_pair_duals and method not in EXACT:
+        part: Any = objective.whole
+        if part.loss.has_pair_duals and method not in EXACT:
             raise InputError(f"sub_solver: expected one of {(*EXACT,)} under a squared hinge, got {method!r}")
         self.objective, self.l2, self.method, self.tol = objective, penalty.l2, method, tol
-        map, self.n_states = objective.map, objective.n_states
+        self.part, map, self.n_states = part, part.map, part.n_states
         self.is_free = constant_feature(map, penalty.unpenalised, self.n_states)
         width = -(-self.n_states // LANES) * LANES
         check_memory(map.n_features, width, map.n_features, self.n_states)
@@ -169,18 +171,18 @@ class DualItems(MethodState):
         self.constant = float(np.sqrt(rows.squares.mean())) if self.is_free else 0.0
         self.rows = linear_rows(map, self.constant) if self.is_free else rows
         self.weights = aligned_rows(map.n_features, width)
-        self.fixed, self.multiplier = fixed_offsets(objective), np.zeros(self.n_states)
-        self.state = starting_items(objective, self.l2, self.fixed.copy())
+        self.fixed, self.multiplier = fixed_offsets(part), np.zeros(self.n_states)
+        self.state = starting_items(part, self.l2, self.fixed.copy())
         self.has_faces = (
             self.state.damping.size == 0
         )  # the variables of an item lie in a simplex, those of the hinge
-        self.items = np.flatnonzero(objective.weights > 0)
+        self.items = np.flatnonzero(part.weights > 0)
         self.random = np.full(1, SEED, np.uint64)
 
     @classmethod
     def check(cls, objective: Objective) -> None:
         """Raise ViewError for other losses than the multiclass hinge and its squares, and for supports."""
-        loss = objective.loss
+        loss = objective.first.loss
         if not (loss.has_label_duals or (cls.takes_pairs and loss.has_pair_duals)):
             raise ViewError(
                 "dual variables need the multiclass hinge, squared without a kernel only; the loss is "
@@ -269,7 +271,7 @@ class DualItems(MethodState):
         if self.state.damping.size:
             squares = np.einsum("ik,ik->i", b, b) - b[at_labels] ** 2
             square += float(self.state.damping @ squares)
-        if self.objective.offset is not None:
+        if self.part.offset is not None:
             linear += float(self.state.masses @ self.fixed[at_labels] - np.vdot(b, self.fixed))
         return -self.l2 * (0.5 * square + linear)
 
@@ -406,7 +408,7 @@ class TablePoint(Point):
 
     def __init__(self, blocks: DualItems) -> None:
         self._blocks, self.objective = blocks, blocks.objective  # no weights yet
-        self.__post_init__()
+        self.forget()
 
     @cached_property
     def sparse_weights(self) -> TableWeights:  # type: ignore[override]

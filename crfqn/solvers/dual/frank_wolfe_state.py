@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import BasePoint
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.point import Point
 from crfqn.solvers.dual.frank_wolfe_kernels import GAIN, OPERATIONS, Planes, improve
 from crfqn.solvers.stochastic.state import LearnedRows
 
@@ -32,7 +31,7 @@ class FrankWolfeState(LearnedRows):
 
     method = "block-coordinate Frank-Wolfe"
 
-    def __init__(self, owner: Objective | Sum, penalty: Any) -> None:
+    def __init__(self, owner: Objective, penalty: Any) -> None:
         if not penalty.l2 > 0 or penalty.unpenalised.size:
             raise InputError(
                 "block-coordinate Frank-Wolfe needs a penalty l2/2 ||w||^2 with l2 > 0 on all weights, got "
@@ -113,9 +112,9 @@ class FrankWolfeState(LearnedRows):
             total += float(np.repeat(part.weights, np.diff(planes.first)) @ (planes.shares * planes.losses))
         return total
 
-    def point(self) -> BasePoint:
+    def point(self) -> Point:
         """Return the point of the weights."""
-        return self.owner.later(*self.sparse(self.rows.weights))
+        return self.owner.at(*self.sparse(self.rows.weights))
 
 
 def observed_planes(part: Any) -> Planes:

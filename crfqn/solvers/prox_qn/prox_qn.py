@@ -85,7 +85,7 @@ class WarmStart:
             return (yield from online.states(objective, penalty, start))
         fewest = max(self.fewest_positions, self.fewest_by_weight * objective.n_coords)
         useful = [stage for stage in self.stages if objective.n_positions // stage.stride >= fewest]
-        whole, weights = objective.in_segments, start.sparse_weights
+        whole, weights = objective.with_truncated_items(), start.sparse_weights
         samples = {1: whole}
         for stride in sorted({stage.stride for stage in useful} - {1}):  # from the smallest that contains it
             finer = max(coarse for coarse in samples if stride % coarse == 0)

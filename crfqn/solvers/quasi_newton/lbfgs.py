@@ -70,8 +70,8 @@ class LBFGS(Solver):
             raise InputError(f"scaling: expected a number from 0 to 1, got {self.scaling!r}")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        facts = ("has_curvature", "has_gram") if self.in_gram_metric else ("has_curvature",)
-        return Requirements(facts, ("is_quadratic",))
+        capabilities = ("has_curvature", "has_gram") if self.in_gram_metric else ("has_curvature",)
+        return Requirements(capabilities, ("is_quadratic",))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each knows the gradient at all coordinates."""

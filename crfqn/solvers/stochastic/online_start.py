@@ -49,13 +49,13 @@ class OnlineStart:
             and objective.n_coords > FEW_WEIGHTS
             and objective.n_node_coords <= MOST_WEIGHTS
             and of_epoch <= self.dearest * operations.of_pass
-            and has_state(objective.without_contexts, SGDState)
+            and has_state(objective.without_bigram_features(), SGDState)
         )
 
     def states(self, objective: Objective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:
         """Run the epochs; yields the states of the sample that finds their rate, and returns where they lead, without
         weights of bigram features."""
-        plain = objective.without_contexts.in_segments
+        plain = objective.without_bigram_features().with_truncated_items()
         origin = start.sparse_weights
         eta0 = yield from ONLINE.calibrate(plain, penalty, origin)
         random, online = np.random.default_rng(ONLINE.random_state), plain.state(SGDState, origin, penalty)

@@ -20,8 +20,7 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.viterbi import TransitionMask
 from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.objective import MethodState, Objective
-from crfqn.objectives.point import BasePoint
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.point import Point
 from crfqn.solvers.stochastic.item_kernels import (
     N_SEEN,
     N_WRONG,
@@ -58,11 +57,11 @@ class LearnedRows(MethodState):
     InputError if two arrays of such rows would be larger than `LARGEST_BYTES`.
     """
 
-    takes_blocks: ClassVar[bool] = True
+    takes_parts: ClassVar[bool] = True
     method: ClassVar[str] = "learning item by item"
     needs_labels: ClassVar[bool] = True  # one a position
 
-    def __init__(self, owner: Objective | Sum) -> None:
+    def __init__(self, owner: Objective) -> None:
         self.owner, parts = owner, owner.parts
         self.parts = parts
         self.n_states, self.n_features = owner.n_states, parts[0].map.n_features
@@ -74,11 +73,10 @@ class LearnedRows(MethodState):
         check_memory(self.n_rows, self.width, self.n_features, self.n_states)
 
     @classmethod
-    def check(cls, objective: Objective | Sum) -> None:
+    def check(cls, objective: Objective) -> None:
         """Raise ViewError for losses and structures that the method cannot learn from, and for offsets."""
-        part = objective.parts[0]
-        cls.check_loss(part.loss)
-        if part.offset is not None:
+        cls.check_loss(objective.first.loss)
+        if objective.first.offset is not None:
             raise ViewError(f"{cls.method} knows scores of the weights alone; this objective has an offset")
 
     @classmethod
@@ -199,7 +197,7 @@ class SGDState(LearnedRows):
     needs_labels = False
 
     def __init__(
-        self, owner: Objective | Sum, start: tuple[Coords, Vector], penalty: Any, share: float = 1.0
+        self, owner: Objective, start: tuple[Coords, Vector], penalty: Any, share: float = 1.0
     ) -> None:
         super().__init__(owner)
         kinds, self._pattern_of = self.patterns(penalty.unpenalised)
@@ -264,7 +262,7 @@ class PerceptronState(LearnedRows):
     Weights outside of the objective's support stay zero. variance : above 0 for AROW, which has no mean
     """
 
-    def __init__(self, owner: Objective | Sum, start: tuple[Coords, Vector], variance: float = 0.0) -> None:
+    def __init__(self, owner: Objective, start: tuple[Coords, Vector], variance: float = 0.0) -> None:
         super().__init__(owner)
         self.rows = self.averaged_rows(has_mean=variance == 0, variance=variance)
         self.rows.weights[self.places(start[0])] = start[1]
@@ -291,13 +289,13 @@ class PerceptronState(LearnedRows):
             tables = self.rows[:3]
         self.rows = AveragedRows(*tables, self.rows.is_fixed, self.rows.pattern_of, rows.counters)
 
-    def point(self) -> BasePoint:
+    def point(self) -> Point:
         """Return the point of the mean of the weights after each item so far, of AROW the last weights; its pass waits
         until it is needed."""
         if not self.rows.corrections.size:
-            return self.owner.later(*self.sparse(self.rows.weights))
+            return self.owner.at(*self.sparse(self.rows.weights))
         share = 1.0 / max(self.rows.counters[N_SEEN], 1.0)
-        return self.owner.later(*self.sparse(self.rows.weights, self.rows.corrections, share))
+        return self.owner.at(*self.sparse(self.rows.weights, self.rows.corrections, share))
 
 
 def different_rows(kinds: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -13,7 +13,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import build_objective
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.minimize import minimize
@@ -58,7 +58,7 @@ def small(seed=0):
     problem = BigramProblem(**vars(given), z=z)
     chain = Chain(problem.offsets, 3, contexts=Contexts.of(scipy.sparse.csr_array(z)))
     features = SparseMap(FeatureStore.from_matrix(problem.x, problem.offsets))
-    return problem, Objective(features, Likelihood(chain, problem.targets), problem.item_weights)
+    return problem, build_objective(features, Likelihood(chain, problem.targets), problem.item_weights)
 
 
 def test_loss_and_gradient_against_enumeration():

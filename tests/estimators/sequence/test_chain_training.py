@@ -18,7 +18,7 @@ import crfqn
 from crfqn import ChainCRF, Sequences
 from crfqn.errors import InputError
 from crfqn.estimators import sources
-from crfqn.objectives.sums import build_objective
+from crfqn.objectives.objective import build_objective
 from crfqn.result import Status
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, TopViolators
 
@@ -334,7 +334,7 @@ class TestWarmStart:
             sources, "build_objective", partial(build_objective, most_numbers=0, block_numbers=50)
         )
         blocks = ChainCRF(l1=0.5, tol=1e-5)
-        assert blocks.prepare(more, y, start=old).objective.in_blocks
+        assert blocks.prepare(more, y, start=old).objective.whole is None
         blocks.fit(more, y, start=old)
         assert blocks.result_.trace.value[0] == pytest.approx(whole.result_.trace.value[0], rel=1e-12)
         assert blocks.result_.value == pytest.approx(whole.result_.value, rel=1e-5)

@@ -79,13 +79,13 @@ def test_items_of_ordinary_length_are_learned_whole():
     )
     targets = random.integers(0, 3, n).astype(np.int32)
     objective = make_likelihood(store, Chain(store.offsets, 3), targets, np.arange(5.0))
-    cut = objective.in_segments
-    found = np.diff(cut.map.offsets)
+    cut = objective.with_truncated_items()
+    found = np.diff(cut.whole.map.offsets)
     assert found[[0, 1, -1]].tolist() == [10, 256, 3]
     assert set(found[2:-1]) <= {28, 29}
-    np.testing.assert_array_equal(cut.weights, [0, 1, *9 * [3], 4])
+    np.testing.assert_array_equal(cut.whole.weights, [0, 1, *9 * [3], 4])
     assert cut.n_positions == n
-    assert cut.in_segments is cut
+    assert cut.with_truncated_items() is cut
 
 
 def spans(x, y):

@@ -117,7 +117,9 @@ def test_other_solvers(blocks, from_memory, solver):
 
 
 def test_solvers_that_need_all_items_refuse_by_name(blocks):
-    with pytest.raises(InputError, match="FeatureBCD cannot train this: Sum has no BlockState"):
+    with pytest.raises(
+        InputError, match="FeatureBCD cannot train this: BlockState is kept for items in one part"
+    ):
         ChainCRF(l1=0.3, solver="feature-bcd").fit(blocks)
 
 
