@@ -19,7 +19,7 @@ from crfqn.data.labels import target_reader
 from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, RecipeError
-from crfqn.messages import shorten
+from crfqn.messages import Where, shorten
 from crfqn.model.featurizers import Featurizer, Numbers, Table, Words
 from crfqn.model.tables import CellError
 from crfqn.readers.items import Documents
@@ -49,7 +49,7 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     features, matrix = _fit(recipe, documents, train_items)
     X_test = matrix[:0]
     if test.labels:
-        with _cells(lambda item: _place(recipe, documents, int(test_items[item]))):
+        with _cells(sources.places_of(recipe, documents, test_items)):
             X_test = features.transform(test.inputs)
     return Prepared(
         X_train=matrix,
@@ -94,12 +94,12 @@ def observe_documents(
 
 
 @contextmanager
-def _cells(where: Callable[[int], str]) -> Iterator[None]:
+def _cells(where: Where) -> Iterator[None]:
     """Turn the CellError of an item into a DataError with the item's place."""
     try:
         yield
     except CellError as error:
-        raise DataError(f"{where(error.item)}: {error.reason}") from error
+        raise DataError(f"{where(error.item, None)}: {error.reason}") from error
 
 
 def _targets(recipe: Recipe, documents: Documents, labels: list[str], known: list[str]) -> list[Any]:
@@ -149,17 +149,11 @@ def _check_classes(recipe: Recipe, documents: Documents, labels: list[str]) -> N
     is_whole = all(number.is_integer() for number in numbers)
     if 2 * len(distinct) > len(labels) and len(numbers) == len(distinct) and not is_whole:
         odd = next(label for label in labels if not float(with_point(label)).is_integer())
+        place = sources.places_of(recipe, documents)(documents.labels.index(odd), None)
         raise DataError(
-            f"{_place(recipe, documents, documents.labels.index(odd))}: expected a class as label, got {shorten(odd)}, "
-            f"one of {len(distinct)} continuous numbers of {len(labels)} items{remedy}"
+            f"{place}: expected a class as label, got {shorten(odd)}, one of {len(distinct)} continuous numbers of "
+            f"{len(labels)} items{remedy}"
         )
-
-
-def _place(recipe: Recipe, documents: Documents, item: int) -> str:
-    """Return where a document comes from, for messages: file and line, or the dataset and its number there."""
-    if recipe.data.dataset:
-        return f"{recipe.data.dataset}, document {item}"
-    return documents.where(item)
 
 
 def _taxonomy(recipe: Recipe, documents: Documents, is_inferred: bool) -> LabelTree:
@@ -167,6 +161,7 @@ def _taxonomy(recipe: Recipe, documents: Documents, is_inferred: bool) -> LabelT
     training part; test labels need not be nodes of that one. RecipeError for other labels that are no nodes, and for
     inner nodes where the recipe allows only leaves."""
     where, structure = f"{recipe.source}: [structure]", recipe.structure
+    place_of = sources.places_of(recipe, documents)
     separator, labels = structure.separator or "/", documents.labels
     tree: LabelTree | None
     if is_inferred:
@@ -175,7 +170,7 @@ def _taxonomy(recipe: Recipe, documents: Documents, is_inferred: bool) -> LabelT
             tree = open_taxonomy(None, labels[: documents.n_train], separator)
         except InputError as error:
             is_broken = [not all(map(str.strip, label.split(separator))) for label in labels]
-            place = f" {_place(recipe, documents, is_broken.index(True))}:" if any(is_broken) else ""
+            place = f" {place_of(is_broken.index(True), None)}:" if any(is_broken) else ""
             raise RecipeError(f"{where}:{place} {error}") from error
         nodes = tree.nodes_of(labels[: documents.n_train])
     else:
@@ -195,13 +190,13 @@ def _taxonomy(recipe: Recipe, documents: Documents, is_inferred: bool) -> LabelT
         except InputError as error:
             known = set(tree.names)
             item = next(i for i, label in enumerate(labels) if label not in known)
-            raise RecipeError(f"{where}: {_place(recipe, documents, item)}: {error}") from error
+            raise RecipeError(f"{where}: {place_of(item, None)}: {error}") from error
     inner = np.flatnonzero(~tree.is_leaf[nodes])
     if inner.size and structure.labels == "leaves":
         item = int(inner[0])
         raise RecipeError(
-            f'{where} labels = "leaves": {_place(recipe, documents, item)}: the label {shorten(labels[item])} is an '
-            'inner node of the taxonomy; labels = "nodes" lets documents stop there'
+            f'{where} labels = "leaves": {place_of(item, None)}: the label {shorten(labels[item])} is an inner node of '
+            'the taxonomy; labels = "nodes" lets documents stop there'
         )
     return tree
 
@@ -210,7 +205,7 @@ def _fit(recipe: Recipe, documents: Documents, items: NDArray) -> tuple[Featuriz
     """Return the features fitted to the training part, which has these items, and their matrix there."""
     train = _part(documents, items)
     if isinstance(train.inputs, TokenColumns):
-        with _cells(lambda item: _place(recipe, documents, int(items[item]))):
+        with _cells(sources.places_of(recipe, documents, items)):
             return Table.fit(train.inputs)
     if not isinstance(train.inputs, list):
         if not train.inputs.nnz:

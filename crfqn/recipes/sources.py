@@ -200,13 +200,12 @@ def split(recipe: Recipe, data: Labeled | Documents) -> tuple[np.ndarray, np.nda
     return order[:n_train], order[n_train:]
 
 
-def places_of(recipe: Recipe, data: Labeled | Documents, items: np.ndarray) -> Where:
-    """Return the places of some items of a recipe's data: file and line, or the dataset and the number there. They
-    hold no items."""
-    if data.places is not None:
-        return places_among(items, data.places.where)
+def places_of(recipe: Recipe, data: Labeled | Documents, items: np.ndarray | None = None) -> Where:
+    """Return the places of some items (None: all) of a recipe's data: file and line, or the dataset and the number
+    there. They hold no items."""
     start = f"{recipe.data.dataset}, " if recipe.data.dataset else ""
-    return places_among(items, lambda item, position: start + numbered(item, position))
+    of_all = data.places.where if data.places else lambda item, position: start + numbered(item, position)
+    return of_all if items is None else places_among(items, of_all)
 
 
 def format_of_name(path: str | Path = "") -> str | None:
