@@ -29,12 +29,10 @@ class HiddenDecrease(Exception):
 
 
 class Found(NamedTuple, Generic[T]):
-    """The result of a search: the accepted outcome, or None, and the last length tried; end : why there is none,
-    `LINE_SEARCH_FAILED` if no trial was good enough, `STALLED` if rounding hides all decreases."""
+    """The accepted outcome of a search, and its length."""
 
-    outcome: T | None
+    outcome: T
     length: float
-    end: Status | None = None
 
 
 def is_hidden(decrease: float, value: float, share: float = 1.0) -> bool:
@@ -61,18 +59,18 @@ def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: f
     return -slope - 0.5 * curvature if curvature >= 0 and (is_tiny or is_contradicted) else decrease
 
 
-def backtracking(attempt: Callable[[float], T | None], length: float, factor: float) -> Found[T]:
-    """Return the first of length, factor * length, factor^2 * length, ... whose attempt returns an outcome, not None;
-    an attempt that raises `HiddenDecrease` ends the search."""
+def backtracking(attempt: Callable[[float], T | None], length: float, factor: float) -> Found[T] | Status:
+    """Return the first of length, factor * length, factor^2 * length, ... whose attempt returns an outcome, not None.
+    If there is none, return why: `STALLED` if an attempt raises `HiddenDecrease`, or `LINE_SEARCH_FAILED`."""
     for _ in range(MOST_TRIALS):
         try:
             outcome = attempt(length)
         except HiddenDecrease:
-            return Found(None, length, Status.STALLED)
+            return Status.STALLED
         if outcome is not None:
             return Found(outcome, length)
         length *= factor
-    return Found(None, length, Status.LINE_SEARCH_FAILED)
+    return Status.LINE_SEARCH_FAILED
 
 
 class Tried(NamedTuple):

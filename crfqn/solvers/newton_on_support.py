@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.result import Status
 from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking, is_hidden
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
@@ -97,7 +98,8 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
             raise HiddenDecrease
         return trial
 
-    return backtracking(attempt, 1.0, 0.5).outcome
+    found = backtracking(attempt, 1.0, 0.5)
+    return None if isinstance(found, Status) else found.outcome
 
 
 def price_of_step(objective: Objective, n: int) -> float:

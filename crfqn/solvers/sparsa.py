@@ -85,8 +85,8 @@ def proximal_step(
     size: StepSize,
     origin: Point,
     accepts: Callable[[ScreenedPoint, Point, Predicted], bool],
-) -> tuple[ProximalStep | None, Status | None]:
-    """Return the first trial that is accepted, or None, and why there is none; `origin`: where the ray to x+ begins."""
+) -> ProximalStep | Status:
+    """Return the first trial that is accepted, or why there is none; `origin`: where the ray to x+ begins."""
     penalty, w, penalty_value = here.penalty, here.w, here.penalty.value(here.coords, here.w)
     value = here.point.value + penalty_value
 
@@ -106,8 +106,8 @@ def proximal_step(
         size.is_settled = True
         return None
 
-    search = backtracking(attempt, size.t, size.backtrack)
-    return search.outcome, search.end
+    found = backtracking(attempt, size.t, size.backtrack)
+    return found if isinstance(found, Status) else found.outcome
 
 
 @dataclass(frozen=True)
@@ -171,9 +171,9 @@ class SpaRSA(Solver):
                 value = trial.value + penalty.value(here.coords, here.w) + predicted.change
                 return value <= max(values) - asked + predicted.rounding
 
-            step, end = proximal_step(here, size, here.point, accepts)
-            if step is None:
-                yield here.state(end=end)
+            step = proximal_step(here, size, here.point, accepts)
+            if isinstance(step, Status):
+                yield here.state(end=step)
                 return
             # s'r / s's of Barzilai and Borwein (1988).
             moved = np.flatnonzero(step.w != here.w)

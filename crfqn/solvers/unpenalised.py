@@ -13,6 +13,7 @@ from collections import deque
 import numpy as np
 
 from crfqn.kernels.sparse import entries_at
+from crfqn.result import Status
 from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 
@@ -105,8 +106,8 @@ def search_unpenalised(
         is_flatter = np.abs(after).max() < np.abs(g).max()
         return (trial, after) if is_flatter or -alpha * slope > 10 * unseen else None
 
-    result = backtracking(attempt, 1.0, 0.5)
-    return None if result.outcome is None else (result.outcome[0], result.length, result.outcome[1])
+    found = backtracking(attempt, 1.0, 0.5)
+    return None if isinstance(found, Status) else (found.outcome[0], found.length, found.outcome[1])
 
 
 def largest_strength(name: str, objective: Objective, penalty: Penalty, point: Point) -> float:

@@ -439,7 +439,7 @@ class FeatureBCD(Solver):
 
         is_promising, has_moved = is_kept and -slope > rule.noise, False
         if is_promising:
-            has_moved = backtracking(attempt, 1.0, self.backtrack).outcome is not None
+            has_moved = not isinstance(backtracking(attempt, 1.0, self.backtrack), Status)
             (loss.accept if has_moved else loss.reject)()
         violation = local.violation(w, g).max(keepdims=True, initial=0.0)
         return BlockSweep(violation, np.array([is_kept]), int(has_moved), int(is_promising and not has_moved))

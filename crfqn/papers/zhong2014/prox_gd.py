@@ -17,6 +17,7 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.kernels.sparse import entries_at
+from crfqn.result import Status
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import (
     Objective,
@@ -73,9 +74,9 @@ class ProxGD(Solver):
         yield here.state()
         size = self.first_size(objective, here)
         while True:
-            step, end = proximal_step(here, size, here.point, is_below)
-            if step is None:
-                yield here.state(end=end)
+            step = proximal_step(here, size, here.point, is_below)
+            if isinstance(step, Status):
+                yield here.state(end=step)
                 return
             here = screen_point(penalty, step.point)
             size.lengthen()
@@ -118,12 +119,12 @@ class FISTA(ProxGD):
         size, x, value, momentum = self.first_size(objective, here), start, here.value, 1.0
         del start
         for n in count(1):
-            step, end = proximal_step(here, size, x, is_below)
-            if step is None and here.point is not x:
+            step = proximal_step(here, size, x, is_below)
+            if isinstance(step, Status) and here.point is not x:
                 here, momentum = screen_point(penalty, x), 1.0
                 continue
-            if step is None:
-                yield here.state(end=end)
+            if isinstance(step, Status):
+                yield here.state(end=step)
                 return
             new_value = step.point.value + penalty.value(here.coords, step.w)
             # The state at x+, as far as the coordinates that could move; the bound is that of y.

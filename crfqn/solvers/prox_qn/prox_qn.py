@@ -44,7 +44,6 @@ from crfqn.solvers.prox_qn.step import (
     Backtracking,
     CostAwareSweeps,
     Globalisation,
-    Globalised,
     LevenbergMarquardtSearch,
     PaperSweeps,
     QuadraticModel,
@@ -200,13 +199,17 @@ class ProxQN(Solver):
         search: Search,
         passes_before: float,
         last_violation: float,
-    ) -> Generator[State, None, tuple[int, Status | None, float]]:
+    ) -> Generator[State, None, tuple[int, Status, float]]:
         """Run lines 4-42 on a working set; yields a state a step, and returns the number of steps, why there is no
         other, and M^, the largest violation an iteration before."""
-        goal, is_small = self.goal(objective, active), self.is_small(objective, active)
-        enough = self.constants.epoch_reduction * active.violation
+        constants, excluded = self.constants, active.max_excluded_violation
+        # A problem of few weights is solved to the end. Line 18: the violation at which the epoch ends.
+        is_small = objective.n_coords < self.few_weights and self.metric.is_full and excluded == 0
+        cooling = constants.final_tolerance if is_small else self.cooling
+        goal = self.entry.goal(cooling * max(active.violation, excluded), active)
+        enough = constants.epoch_reduction * active.violation
         # Lines 3 and 17: S, Y, Q, Q^ are empty.
-        base = self.metric.base(active, self.constants, objective.n_passes - passes_before)
+        base = self.metric.base(active, constants, objective.n_passes - passes_before)
         metric = CompactBFGS(*base, self.memory)
         search.open_epoch(active)
         n, largest_gain, is_exhausted = 0, 0.0, False
@@ -224,44 +227,19 @@ class ProxQN(Solver):
                 # Before a metric is measured anew all coordinates may as well be screened.
                 if self.metric.is_measured and (is_small or active.violation <= enough):
                     return n, Status.STALLED, last_violation
-                self.metric.renew(metric, active, self.constants, objective.n_passes - passes_before)
+                self.metric.renew(metric, active, constants, objective.n_passes - passes_before)
+            # Line 22: inner_iter.
+            of_step = objective.operations.of_pass + constants.overhead
+            limits = self.sweeps.limits(of_step, objective.n_coords, active.coords.size)
+            # Lines 21 and 23-30, the inner problem; 31-35, the line search; 36-38, g, y and s.
             before = active.value
-            step, end = self.step(objective, active, metric, search)
-            if step is None:
-                return n, end, last_violation
+            step = search.move(active, QuadraticModel(active, metric, limits, objective.is_convex))
+            if isinstance(step, Status):
+                return n, step, last_violation
+            # Lines 39-41: S, Y, Q, D, L, S'S, R and Q^ on the working set.
+            metric.update(*step)
             gain = before - active.value
             largest_gain = max(largest_gain, gain)
-            is_exhausted = (
-                active.max_excluded_violation > 0
-                and gain < self.constants.min_relative_decrease * largest_gain
-            )
+            is_exhausted = excluded > 0 and gain < constants.min_relative_decrease * largest_gain
             n += 1
             yield active.state(is_screening=False)
-
-    def step(
-        self, objective: Objective, active: ScreenedPoint, metric: CompactBFGS, search: Search
-    ) -> Globalised:
-        """Make a step, lines 21-41."""
-        # Line 22: inner_iter.
-        of_step = objective.operations.of_pass + self.constants.overhead
-        limits = self.sweeps.limits(of_step, objective.n_coords, active.coords.size)
-        # Lines 21 and 23-30, the inner problem; 31-35, the line search; 36-38, g, y and s.
-        model = QuadraticModel(active, metric, limits, objective.is_convex)
-        globalised = search.move(active, model)
-        # Lines 39-41: S, Y, Q, D, L, S'S, R and Q^ on the working set.
-        if globalised.step is not None:
-            metric.update(globalised.step.s, globalised.step.y, globalised.step.base_s)
-        return globalised
-
-    def goal(self, objective: Objective, active: ScreenedPoint) -> float:
-        """Return the violation at which the epoch ends, a share of the one that it opens with (line 18)."""
-        cooling = self.constants.final_tolerance if self.is_small(objective, active) else self.cooling
-        return self.entry.goal(cooling * max(active.violation, active.max_excluded_violation), active)
-
-    def is_small(self, objective: Objective, active: ScreenedPoint) -> bool:
-        """Return whether the problem has so few weights that it is solved to the end in the epoch that opens."""
-        return (
-            objective.n_coords < self.few_weights
-            and self.metric.is_full
-            and active.max_excluded_violation == 0
-        )

@@ -113,18 +113,12 @@ class QuadraticModel:
 
 
 class Step(NamedTuple):
-    """A step that was made: s = w+ - w and y = g+ - g, (n,), and where it is known B0 s, (n,)."""
+    """A step that was made: s = w+ - w and y = g+ - g, (n,), and if it is known B0 s, (n,). Searches return a `Status`
+    instead if there is none: why."""
 
     s: Vector
     y: Vector
     base_s: NDArray[np.floating] | None = None
-
-
-class Globalised(NamedTuple):
-    """A step or None; end : why there is none, `STALLED` if rounding hides the predicted decrease."""
-
-    step: Step | None
-    end: Status | None = None
 
 
 @dataclass(frozen=True)
@@ -146,11 +140,11 @@ class Backtracking:
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Do nothing: a backtracking search remembers nothing."""
 
-    def move(self, active: ScreenedPoint, model: QuadraticModel) -> Globalised:
+    def move(self, active: ScreenedPoint, model: QuadraticModel) -> Step | Status:
         """Solve the model and search along d (lines 21-38)."""
         slope = model.solve(np.zeros(active.w.size))
         if is_hidden(-slope, active.value):
-            return Globalised(None, Status.STALLED)
+            return Status.STALLED
         ray = active.ray(model.d)
 
         def attempt(alpha: float) -> Point | None:
@@ -158,11 +152,11 @@ class Backtracking:
             decrease = active.decrease(alpha * model.d, trial)
             return trial if falls_enough(decrease, alpha * slope, self.armijo) else None
 
-        search = backtracking(attempt, 1.0, self.beta)
-        if search.outcome is None:
-            return Globalised(None, search.end)
-        s = search.length * model.d
-        return Globalised(Step(s, active.accept(s, search.outcome)))
+        found = backtracking(attempt, 1.0, self.beta)
+        if isinstance(found, Status):
+            return found
+        s = found.length * model.d
+        return Step(s, active.accept(s, found.outcome))
 
 
 @dataclass(frozen=True)
@@ -201,7 +195,7 @@ class DampedSearch:
         self.damping.restrict(keep)
         self.majorant = self.majorant[keep]
 
-    def move(self, active: ScreenedPoint, model: QuadraticModel) -> Globalised:
+    def move(self, active: ScreenedPoint, model: QuadraticModel) -> Step | Status:
         """Solve and try, until a trial decreases the objective enough."""
         is_promising = False
         for _ in range(self.damping.constants.most_solutions):
@@ -228,10 +222,10 @@ class DampedSearch:
                 y = active.accept(model.d, trial)
                 ratio = decrease / predicted if predicted > 0 else 0.0
                 self.damping.after_step(ratio, TriedStep(model.d, y, model_d, blocks))
-                return Globalised(Step(model.d, y, model.base_d))
+                return Step(model.d, y, model.base_d)
             self.damping.after_failure(TriedStep(model.d, y, model_d, blocks))
             del trial  # as large as the data: the next one takes its memory
-        return Globalised(None, Status.LINE_SEARCH_FAILED if is_promising else Status.STALLED)
+        return Status.LINE_SEARCH_FAILED if is_promising else Status.STALLED
 
 
 def majorant_curvature(active: ScreenedPoint, constants: Constants) -> Vector:

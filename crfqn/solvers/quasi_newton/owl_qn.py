@@ -76,14 +76,14 @@ class OWLQN(Solver):
         pairs = SecantPairs(self.memory, here.coords)
         while True:
             pairs.move_to(here.coords)
-            trial, _, end = self.search(objective, here, pairs)
-            if end is Status.LINE_SEARCH_FAILED and len(pairs):
+            found = self.search(objective, here, pairs)
+            if found is Status.LINE_SEARCH_FAILED and len(pairs):
                 pairs = SecantPairs(self.memory, here.coords)  # steepest descent has the last word
                 continue
-            if trial is None:
-                yield here.state(end=end)
+            if isinstance(found, Status):
+                yield here.state(end=found)
                 return
-            after = screen_point(penalty, trial, also=here.coords)
+            after = screen_point(penalty, found.outcome, also=here.coords)
             # The pair of the smooth part: the loss and l2/2 ||w||^2. The earlier gradient of a coordinate that has just
             # entered is unknown, and its change is left out: computing it took another sweep and saved no pass.
             place = np.searchsorted(after.coords, here.coords)
@@ -91,10 +91,10 @@ class OWLQN(Solver):
             pairs.update(s, after.g[place] - here.g + penalty.l2_of(here.coords) * s)
             pairs.move_to(after.coords)
             here = after.restricted_to((after.w != 0) | (pseudo_gradient(after) != 0) | pairs.has_moved)
-            del trial, after
+            del found, after
             yield here.state(is_step=True)
 
-    def search(self, objective: Objective, here: ScreenedPoint, pairs: SecantPairs) -> Found[Point]:
+    def search(self, objective: Objective, here: ScreenedPoint, pairs: SecantPairs) -> Found[Point] | Status:
         """Backtrack along the direction, within the orthant, until the objective has decreased enough."""
         penalty, coords, w = here.penalty, here.coords, here.w
         slopes = pseudo_gradient(here)
