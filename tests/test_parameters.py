@@ -70,7 +70,7 @@ class TestEstimators:
         assert names - explained == set()
 
     def test_defaults_are_allowed(self, kind):
-        kind()._check_parameters()
+        kind().check_parameters()
         assert repr(kind()) == f"{kind.__name__}()"
 
     @pytest.mark.parametrize("wrong", [object(), "no such thing", -1, np.nan])
@@ -78,7 +78,7 @@ class TestEstimators:
         for name in inspect.signature(kind).parameters:
             if not kind.PARAMETERS[name].allows(wrong):
                 with pytest.raises(InputError, match=f"^{name}: expected .*, got "):
-                    kind(**{name: wrong})._check_parameters()
+                    kind(**{name: wrong}).check_parameters()
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS[:4], ids=lambda kind: kind.__name__)

@@ -100,7 +100,7 @@ def unlike_chains():
         row = PENALTIES[name]
         strengths = {strength: 0.5 * (strength in row.strengths) for strength in STRENGTHS}
         own = make_penalty(name, strengths, layout)
-        of_chains = ChainCRF(group_norm=row.norm)._penalty(strengths, layout)
+        of_chains = ChainCRF(group_norm=row.norm).penalty_of(strengths, layout)
         if not np.isclose(own.value(coords, weights), of_chains.value(coords, weights)):
             found.append(name)
     return found

@@ -145,8 +145,8 @@ def _opened(file: ModelFile) -> Any:
 
 def _facts(model: Any, weights: Model, path: Path, recipe: Recipe | None) -> dict[str, Any]:
     result = getattr(model, "result_", None)
-    parameters: dict[str, Any] = getattr(model, "_settings", model.get_params)()
-    parameters = {**parameters, **model._fitted_strengths}
+    parameters: dict[str, Any] = getattr(model, "stored_parameters", model.get_params)()
+    parameters = {**parameters, **model.fitted_strengths}
     settings = {name: parameters[name] for name in SETTINGS if name in parameters}
     defaults = DEFAULTS | DEFAULTS_OF.get(weights.kind, {})
     for name, value in parameters.items():

@@ -154,7 +154,7 @@ def read_data(recipe: Recipe, settings: Mapping[str, Any]) -> Prepared:
     weights of labels are checked by the labels. Warn of a file that is a single long item, which is seldom what is
     meant."""
     model: Any = build_estimator(recipe, **settings)
-    model._check_parameters()
+    model.check_parameters()
     prepared = prepare(recipe)
     if isinstance(getattr(model, "class_weight", None), Mapping):
         has_lists = model.LABELS_SEQUENCES or model.RANKS_LABELS
@@ -369,7 +369,7 @@ def keep_facts(model: Any, recipe: Recipe, prepared: Prepared) -> None:
         "n_features": model.n_features_in_,  # the file itself keeps those with a weight
     }
     if model.LABELS_SEQUENCES:
-        facts["n_weights"] = model._n_weights
+        facts["n_weights"] = model.n_weights_
     if not recipe.data.dataset:  # its data files lie beside the recipe
         facts["recipe_source"] = str(recipe.source.resolve())
     model.training_ = facts
@@ -429,7 +429,7 @@ def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: 
     ]
     is_chosen = any(is_auto(value) for value in model.strengths_asked.values())
     if is_chosen and not learns_from_mistakes(model.solver):
-        rows.insert(1, ("strengths", described(model._fitted_strengths)))
+        rows.insert(1, ("strengths", described(model.fitted_strengths)))
     if scores is not None:
         rows.append(("accuracy", f"{describe_accuracy(scores)} (test part)"))
     rows.append(("model", f"{output} ({output.stat().st_size:,} bytes)"))
@@ -444,7 +444,7 @@ def _json_summary(model: Any, output: Path, scores: "Scores | None", is_interrup
     status = "INTERRUPTED" if is_interrupted else result.status.name
     numbers = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
     counts = ("n_iter", "n_nonzero", "n_proved_zeros")
-    facts: dict[str, Any] = {"status": status.lower(), "strengths": model._fitted_strengths}
+    facts: dict[str, Any] = {"status": status.lower(), "strengths": model.fitted_strengths}
     facts |= {"tol": model.tol_} | {name: getattr(result, name) for name in (*numbers, *counts)}
     if result.held_out is not None:
         facts["dev"] = held_out_content(result.held_out)
@@ -457,7 +457,7 @@ def _weights(model: Any) -> str:
     if not hasattr(model, "coef_"):
         return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
     if model.LABELS_SEQUENCES:
-        return f"{model._n_weights:,} weights"
+        return f"{model.n_weights_:,} weights"
     n_states, n_features = model.coef_.shape[0], model.coef_.shape[1] + model.n_dense_
     constant = " and a constant" if model.fit_intercept else ""
     rows = "labels" if tree_of(model) is None else "nodes"

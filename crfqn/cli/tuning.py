@@ -157,7 +157,7 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
         task = bar.add_task("path", total=n_values)
 
         def show(step: Any) -> None:
-            result, where = step.model.result_, described(step.model._fitted_strengths)
+            result, where = step.model.result_, described(step.model.fitted_strengths)
             accuracy = "" if math.isnan(step.score) else f", accuracy {step.score:.4f}"
             text = f"{where}: {result.n_nonzero:,} non-zeros{accuracy}, {result.seconds:.2f} s"
             bar.update(task, advance=1, description=text)

@@ -20,7 +20,7 @@ from sklearn.utils import Tags
 
 from crfqn.atomic_write import check_writable
 from crfqn.compat.metrics import flat_accuracy_score
-from crfqn.compat.observed_chain import Zeros, make_chain
+from crfqn.compat.observed_chain import ObservedFeatures, Zeros, fit_observed, make_chain
 from crfqn.compat.tagger import CrfsuiteTagger, TrainingLog
 from crfqn.compat.utils import flatten
 from crfqn.data.attributes import COLLECTIONS, SEPARATOR, attributes
@@ -201,13 +201,13 @@ class CRF(NamedParameters, BaseEstimator):
             raise InputError(f"expected labels for {len(items)} items, got {len(labels)} lists of labels")
         stays = [i for i, item in enumerate(items) if len(item) or labels[i]]
         chain = make_chain(self.get_params(deep=False))
-        sequences, chain.zeros = _encode([items[i] for i in stays])
+        sequences, zeros = _encode([items[i] for i in stays])
+        features = ObservedFeatures(0.0 if self.min_freq is None else self.min_freq, zeros)
         with warnings.catch_warnings():
             if self.max_iterations is not None:  # a limit that is meant; CRFsuite says nothing of it either
                 warnings.filterwarnings("ignore", re.escape(Status.MAX_ITER.value), ConvergenceWarning)
-            chain.fit(sequences, [labels[i] for i in stays])
+            fit_observed(chain, sequences, [labels[i] for i in stays], features)
         self.__dict__.pop("_modelfile", None)  # of the model before
-        chain.zeros = type(chain)().zeros  # of the training data, which the model does not keep
         self.model_: ChainCRF = chain
         self.training_log_ = TrainingLog.of(chain)
         if X_dev is not None:
@@ -251,8 +251,8 @@ class CRF(NamedParameters, BaseEstimator):
             return None
         model = self._model()
         weights, tagger = self.__dict__.get("_tagger", (None, None))
-        if weights is not model._fitted or not tagger.has(model):
-            self._tagger = model._fitted, CrfsuiteTagger(model)
+        if weights is not model.current_model or not tagger.has(model):
+            self._tagger = model.current_model, CrfsuiteTagger(model)
         return self._tagger[1]
 
     classes_ = _of_tagger(CrfsuiteTagger.labels, "The labels.")

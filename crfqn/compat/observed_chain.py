@@ -6,8 +6,8 @@ no effect, and some are refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,10 @@ from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.chain_data import encode_items
-from crfqn.estimators.sources import Encoded
+from crfqn.estimators.estimator import train
+from crfqn.estimators.problem import pose
+from crfqn.estimators.settings import ChainSettings
+from crfqn.estimators.training import with_tasks
 from crfqn.model.space import SequenceSpace
 from crfqn.objectives.support import Support
 from crfqn.parameters import check_nonnegative
@@ -37,24 +40,21 @@ class Zeros(NamedTuple):
 NO_ZEROS = Zeros(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class ObservedChain(ChainCRF):
-    """ChainCRF with CRFsuite's choice of features, whose number is `n_generated_`.
+@dataclass(frozen=True, eq=False)
+class ObservedFeatures:
+    """CRFsuite's choice of features.
 
     A pair of feature and label may have a weight where the feature's values beside the label sum up to at least
     `min_freq`, a pair of labels where it occurs so often; an occurrence with the value 0 is one. With
     `all_possible_states` or `all_possible_transitions` the other pairs are there too, with a sum of 0.
     """
 
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ChainCRF.NOT_SAVED, "min_freq", "zeros")
-
     min_freq: float = 0.0
-    zeros: Zeros = field(default=NO_ZEROS)
+    zeros: Zeros = NO_ZEROS
 
-    def _encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
-        return encode_items(X, y, sample_weight, self, ObservedChain._support)
-
-    def _support(self, space: SequenceSpace, store: FeatureStore, targets: Any, chain: Chain) -> Support:
+    def __call__(
+        self, settings: ChainSettings, space: SequenceSpace, store: FeatureStore, targets: Any, chain: Chain
+    ) -> Support:
         """Return the weights that may be other than 0."""
         if targets.ndim > 1:
             raise InputError(
@@ -62,22 +62,17 @@ class ObservedChain(ChainCRF):
             )
         n_features = store.n_features
         nodes = edges = None
-        if not self.all_possible_states or self.min_freq > 0:
+        if not settings.all_possible_states or self.min_freq > 0:
             features = np.repeat(np.arange(n_features), np.diff(store.indptr))
             positions = np.concatenate([store.indices, self.zeros.positions])
             columns = np.concatenate([features, self.zeros.columns])
             values = np.ones(store.indices.size) if store.values.size == 0 else store.values
             values = np.concatenate([values, np.zeros(self.zeros.positions.size)])
             nodes = self._frequent(targets[positions].astype(np.int64) * n_features + columns, values)
-        if not self.all_possible_transitions or self.min_freq > 0:
+        if not settings.all_possible_transitions or self.min_freq > 0:
             to = ends_of(store.offsets)[2]
             edges = self._frequent(chain.edge_layout.numbers(targets[to - 1], targets[to]), None)
         return Support(chain.n_states * n_features, chain.n_edges, nodes, edges)
-
-    @property
-    def n_generated_(self) -> int:
-        """The number of weights that there could have been."""
-        return self._n_weights
 
     def _frequent(self, coords: Coords, values: NDArray[np.float64] | None) -> Coords:
         """Return the coordinates whose values (None: 1 each) sum up to at least `min_freq`, sorted."""
@@ -85,6 +80,14 @@ class ObservedChain(ChainCRF):
             return np.unique(coords)  # in a third of the time
         distinct, entry = np.unique(coords, return_inverse=True)
         return distinct[np.bincount(entry, values, distinct.size) >= self.min_freq]
+
+
+@with_tasks
+def fit_observed(chain: ChainCRF, X: Any, y: Any, features: ObservedFeatures) -> ChainCRF:
+    """Train a chain over the features that CRFsuite generates; data and errors as of `ChainCRF.fit`."""
+    chain.check_parameters()
+    fitted: ChainCRF = train(chain, pose(encode_items(X, y, None, chain, features), chain))
+    return fitted
 
 
 LBFGS, L2SGD, AP, PA, AROW = "lbfgs", "l2sgd", "ap", "pa", "arow"
@@ -109,7 +112,7 @@ OF_ALGORITHMS = (
 )  # fmt: skip
 
 
-def make_chain(parameters: dict[str, Any]) -> ObservedChain:
+def make_chain(parameters: dict[str, Any]) -> ChainCRF:
     """Return the unfitted chain of the parameters of a CRF, None standing for CRFsuite's defaults; InputError for an
     unknown algorithm and values out of range, a UserWarning for parameters without effect."""
     algorithm = LBFGS if parameters["algorithm"] is None else parameters["algorithm"]
@@ -122,14 +125,13 @@ def make_chain(parameters: dict[str, Any]) -> ObservedChain:
     values = {
         name: value if parameters[name] is None else parameters[name] for name, value in defaults.items()
     }
-    chain = ObservedChain(
+    check_nonnegative("min_freq", parameters["min_freq"] or 0.0)
+    chain = ChainCRF(
         all_possible_states=bool(parameters["all_possible_states"]),
         all_possible_transitions=bool(parameters["all_possible_transitions"]),
         max_iter=values["max_iterations"],
-        min_freq=0.0 if parameters["min_freq"] is None else parameters["min_freq"],
         verbose=int(bool(parameters["verbose"])),
     )
-    check_nonnegative("min_freq", chain.min_freq)
     if algorithm in (LBFGS, L2SGD):
         for name in ("c1", "c2", "delta"):
             if values.get(name, AUTO) != AUTO:

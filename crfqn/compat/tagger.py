@@ -118,8 +118,7 @@ class TrainingLog:
             before = row.seconds
         if iterations:
             iterations[-1]["feature_norm"] = float(np.linalg.norm(model.result_.weights))
-        n_generated = getattr(model, "n_generated_", None)
-        return cls(n_generated, iterations, model.result_.message, model.result_.seconds)
+        return cls(model.n_weights_, iterations, model.result_.message, model.result_.seconds)
 
     def evaluate(self, labels: Iterable[Any], y_true: list[list], y_pred: list[list]) -> None:
         """Put CRFsuite's figures of held-out items into `last_iteration`: `scores` by label, their means over `labels`

@@ -23,7 +23,7 @@ def given(settings: Any) -> dict[str, ByFeatureRow]:
 def check_by_feature(settings: Any) -> None:
     """Raise InputError for data that the solver or the penalty does not take, or that exclude each other. A solver that
     cannot train the loss is refused elsewhere; solver objects refuse most data when they see the penalty."""
-    solver, alone, rows = settings.solver, settings._trained_by, given(settings)
+    solver, alone, rows = settings.solver, settings.capable_solvers, given(settings)
     trains = [name for name in settings.SOLVERS if not alone or name in (AUTO, *alone)]
     for name, row in rows.items():
         able = [other for other in trains if other in row.solvers]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
+from crfqn.choices import STRENGTHS
 from crfqn.data.items import check_position_weights
 from crfqn.data.labels import check_any_known, encode_labels
 from crfqn.data.model_file import ModelFile
-from crfqn.data.schemes import LabelSpan
 from crfqn.errors import InputError
 from crfqn.estimators.blocks import Blocks
 from crfqn.estimators.chain_data import (
@@ -23,7 +22,7 @@ from crfqn.estimators.chain_data import (
     encode_items,
     labelled_batch,
 )
-from crfqn.estimators.estimator import Feature, LinearEstimator, strongest_features
+from crfqn.estimators.estimator import Estimator, Feature, check_no_dense, prepare, strongest_features, train
 from crfqn.estimators.online import (
     known_classes,
     learns_in_batches,
@@ -32,23 +31,27 @@ from crfqn.estimators.online import (
     refit,
     take_pass,
 )
-from crfqn.estimators.problem import start_within
+from crfqn.estimators.problem import Problem, start_within
 from crfqn.estimators.settings import ChainSettings
 from crfqn.estimators.sources import Encoded
-from crfqn.estimators.training import available_if, has_probabilities, with_tasks
-from crfqn.model.explanations import Explanation
-from crfqn.model.model import Decoding
+from crfqn.estimators.training import (
+    CallbackSupportMixin,
+    available_if,
+    has_probabilities,
+    of_model,
+    with_tasks,
+)
 from crfqn.model.sequences import SequenceModel
 from crfqn.model.space import SequenceSpace
 from crfqn.model.trained import Fitted
-from crfqn.model.weights import FittedMatrix
+from crfqn.model.weights import FittedDense, FittedMatrix
 from crfqn.parameters import with_parameter_documentation
 from crfqn.threads import Pool
 
 
 @with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChainCRF(ChainSettings, LinearEstimator):
+class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
@@ -109,9 +112,10 @@ class ChainCRF(ChainSettings, LinearEstimator):
 
     KIND = "chain-crf"
     LABELS_SEQUENCES = True
+    SPACE = SequenceSpace
 
-    _space_class = SequenceSpace
-
+    coef_, dense_coef_ = FittedMatrix("weights"), FittedDense("dense_coef_")
+    l1_, l2_, group_l1_ = (Fitted(f"trained.strengths.{name}") for name in STRENGTHS)
     vocabulary_, rules_ = Fitted("vocabulary_"), Fitted("rules_")
     edge_coef_, bigram_coef_ = FittedMatrix("edges"), FittedMatrix("bigrams")
     bigram_columns_ = Fitted("bigram_columns_")
@@ -154,18 +158,24 @@ class ChainCRF(ChainSettings, LinearEstimator):
         KeyboardInterrupt
             Ctrl-C, or raised by the callback. The model has the best weights so far and can predict.
         """
-        problem = self.prepare(X, y, sample_weight, start, validation=validation)
+        problem = prepare(self, X, y, sample_weight, start, validation=validation)
         del X  # so that a caller who does not keep it gets its memory back
-        return self._solve(problem)
+        return train(self, problem)
 
-    def _encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
+    def prepare(
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+    ) -> Problem:
+        """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
+        return prepare(self, X, y, sample_weight, start, validation=validation)
+
+    def encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
         if self.client is not None:
             from crfqn.estimators.sharded_chain import encode_shards
 
             return encode_shards(X, y, sample_weight, self)
         return encode_blocks(X, self) if isinstance(X, Blocks) else encode_items(X, y, sample_weight, self)
 
-    def _encode_held_out(self, validation: Any, space: SequenceSpace) -> tuple[Any, Any, int]:
+    def encode_held_out(self, validation: Any, space: SequenceSpace) -> tuple[Any, Any, int]:
         return encode_held_out(validation, space)
 
     @available_if(learns_in_batches)
@@ -208,84 +218,30 @@ class ChainCRF(ChainSettings, LinearEstimator):
         Features by name grow: those that a batch has for the first time get columns behind the others. The columns of
         matrices and of `Templates` stay those of the first call. Pickles keep all that the next call goes on from.
         """
-        self._check_no_dense(X, "partial_fit")
+        check_no_dense(self, X, "partial_fit")
         if self.min_count != 1:
             raise InputError(
                 "min_count: partial_fit expects 1, as features that are rare in a batch may come again"
             )
-        before = self._fitted if self._is_fitted else None
+        before = self.current_model if self.is_fitted else None
         known = None if before is None else SequenceSpace.of(before)
         if not learns_online(self):
             return refit(self, *labelled_batch(X, y, known), sample_weight)
-        self._check_parameters()
+        self.check_parameters()
         batch = encode_batch(X, y, sample_weight, known_classes(self, classes), known, self)
         begin = None if before is None else batch.space.start(before, True, bool(self.verbose))
         with Pool(self.n_threads) as pool:
             weights, memory = one_pass(self, batch.objective(pool), start_within(batch.support, begin))
         return take_pass(self, batch.space, weights, _memory=memory)
 
-    def predict(
-        self,
-        X: Any,
-        known: Any = None,
-        *,
-        once: Collection[Any] | None = None,
-        threshold: float | None = None,
-    ) -> NDArray[np.object_]:
-        """Return the most probable label sequence of each item (Viterbi).
-
-        Parameters
-        ----------
-        X : crfqn.Sequences, or list of items, as in `fit`; items may be empty
-        known : list, one entry an item, optional
-            Labels that are known: for each item None, where nothing is known, or a list with a label, a set of possible
-            labels or None for each position.
-        once : collection of labels, optional
-            Labels that may each form at most one run of neighbouring positions in an item; with a scheme, the name of a
-            type stands for its spans. The result is the most probable labelling that keeps this rule. By default the
-            labels of `once` or of `Transitions(once=...)` in `constraints`; an empty list lifts the rule.
-        threshold : float between 0 and 1, optional
-            The least probability of a label. Where the marginal probability of a label of the labelling is below it,
-            the position has None, no label; `fit` takes such labels as unknown ones.
-
-        Returns
-        -------
-        ndarray of objects, shape (n_items,)
-            A list of labels for each item, whatever the lengths.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError
-            Invalid items; the message names the item, position and feature. Also for an item without any labelling that
-            keeps the rules.
-        AttributeError
-            A threshold for a model without probabilities.
-        """
-        return self._fitted.predict(X, known, self._engine, once=once, threshold=threshold)
-
-    @available_if(has_probabilities)
-    def decode(
-        self,
-        X: Any,
-        known: Any = None,
-        *,
-        once: Collection[Any] | None = None,
-        threshold: float | None = None,
-    ) -> Decoding:
-        """Return the most probable label sequence of each item, with log P(y | x, known); others as in `predict`. With
-        `once` the probability is among all labellings, also those that break this rule; with `threshold` it is that of
-        the labelling before labels are removed."""
-        return self._fitted.decode(X, known, self._engine, once=once, threshold=threshold)
-
-    @available_if(has_probabilities)
-    def predict_marginals(self, X: Any, known: Any = None, pairs: bool = False) -> list[NDArray[np.float64]]:
-        """Return P(y_t = k | x, known) of each position: a list of float64 arrays (positions, classes).
-
-        With `pairs` P(y_t = j, y_{t+1} = k | x, known): float64 arrays (positions - 1, classes, classes). Rows and
-        pairs of a position sum to 1. Other parameters and errors as in `predict`.
-        """
-        return self._fitted.predict_marginals(X, known, pairs, self._engine)
+    predict = of_model(SequenceModel.predict, None)
+    decode = of_model(SequenceModel.decode)
+    predict_marginals = of_model(SequenceModel.predict_marginals)
+    predict_nbest = of_model(SequenceModel.predict_nbest)
+    predict_spans = of_model(SequenceModel.predict_spans)
+    log_likelihood = of_model(SequenceModel.log_likelihood)
+    explain = of_model(SequenceModel.explain, None)
+    uncertainty = of_model(SequenceModel.uncertainty)
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any, known: Any = None) -> list[NDArray[np.float64]]:
@@ -299,7 +255,7 @@ class ChainCRF(ChainSettings, LinearEstimator):
         X, y and errors as in `fit`; labels may be new ones, which count as wrong. InputError without any position, and
         where the model knows none of the labels.
         """
-        states, offsets = self._fitted.best_states(X, engine=self._engine)
+        states, offsets = self.current_model.best_states(X, engine=self.engine)
         if not states.size:
             raise InputError("expected at least one position to score, got none")
         known, codes = encode_labels(y, offsets)
@@ -309,15 +265,6 @@ class ChainCRF(ChainSettings, LinearEstimator):
         check_any_known(known, self.classes_)
         hits = self.classes_[states] == known[codes]
         return float(np.average(hits, weights=position_weights))
-
-    @available_if(has_probabilities)
-    def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
-        """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats; -inf for labels that break a rule.
-
-        X and errors as in `predict`, y as in `fit`: with unknown labels it is the probability of all labellings that
-        fit. InputError also for labels that are not among the classes.
-        """
-        return self._fitted.log_likelihood(X, y, self._engine)
 
     @available_if(has_probabilities)
     def calibrate(self, X: Any = None, y: Any = None, *, temperature: float | None = None) -> Self:
@@ -340,132 +287,13 @@ class ChainCRF(ChainSettings, LinearEstimator):
         InputError
             As in `log_likelihood`; no items, or items and a temperature at once.
         """
-        self.model_ = self._fitted.calibrate(X, y, self._engine, temperature=temperature)
+        self.model_ = self.current_model.calibrate(X, y, self.engine, temperature=temperature)
         return self
 
     @property
     def temperature_(self) -> float:
         """What scores are divided by where they become probabilities, 1 before `calibrate`."""
-        return self._fitted.temperature
-
-    @available_if(has_probabilities)
-    def predict_nbest(
-        self, X: Any, n: int = 5, known: Any = None, *, once: Collection[Any] | None = None
-    ) -> list[list[tuple[list, float]]]:
-        """Return the n most probable labellings of each item, with their probabilities.
-
-        Exact, by Viterbi's recursion with the n best scores of each state. P(y | x) = exp(score(y)) / Z, where Z is the
-        sum over all labellings that the rules and `known` allow.
-
-        Parameters
-        ----------
-        X, known, once : as in `predict`
-        n : int >= 1, default 5
-
-        Returns
-        -------
-        list of lists of (labels, probability), one an item
-            The most probable one first; fewer than n where an item has fewer labellings. Of equally probable ones the
-            one with the lower last class comes first, then the one with the lower class before it.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError
-            As in `predict`; also for n below 1, or so large that memory for the labellings would exceed 8 GB.
-        """
-        return self._fitted.predict_nbest(X, n, known, self._engine, once=once)
-
-    @available_if(has_probabilities)
-    def predict_spans(
-        self, X: Any, known: Any = None, scheme: str | None = None, *, once: Collection[Any] | None = None
-    ) -> list[list[LabelSpan]]:
-        """Return the spans of each item's most probable labelling, with the probability that they are right.
-
-        The probability of a span is that of all labellings with exactly this span: the same type, beginning and end.
-        Longer, shorter and other spans at its place do not count. It is computed by the forward recursion restricted to
-        these labellings (Culotta and McCallum 2004, "constrained forward-backward").
-
-        Parameters
-        ----------
-        X, known, once : as in `predict`
-        scheme : str, optional
-            The scheme by which labels form spans; by default that of the estimator.
-
-        Returns
-        -------
-        list of lists of LabelSpan (label, start, end, probability), one an item, in the order of their starts
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError
-            As in `predict`; also without a scheme, and for classes that it does not have.
-
-        References
-        ----------
-        Culotta, McCallum: Confidence estimation for information extraction. HLT-NAACL 2004.
-        """
-        return self._fitted.predict_spans(X, known, scheme, self._engine, once=once)
-
-    def explain(
-        self, X: Any, n: int | None = 5, known: Any = None, *, once: Collection[Any] | None = None
-    ) -> list[list[Explanation]]:
-        """Return for each position of each item what decided between its label and the runner-up.
-
-        The runner-up is the most probable other label of the position. The difference is the score of the predicted
-        labelling minus that of the best labelling that has the runner-up there, in nats: the logarithm of the ratio of
-        their probabilities. It is the sum of weights times values of features, and of weights of transitions, at the
-        positions where the two labellings differ.
-
-        Parameters
-        ----------
-        X, known, once : as in `predict`
-        n : int >= 1 or None, default 5
-            Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
-
-        Returns
-        -------
-        list of lists of Explanation (label, probability, runner_up, runner_up_probability, difference, terms, rest)
-            A term has position, kind ("feature", "transition", "dense"), name and value.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError
-            As in `predict`, and for another n.
-        """
-        return self._fitted.explain(X, n, known, once=once)
-
-    @available_if(has_probabilities)
-    def uncertainty(self, X: Any, measure: str = "confidence") -> NDArray[np.float64]:
-        """Return how unsure the model is of each item, float64 (n_items,): the larger, the less sure.
-
-        The items with the largest values are those to label next (Settles and Craven 2008).
-
-        Parameters
-        ----------
-        X : as in `predict`
-        measure : {"confidence", "margin", "entropy"}, default "confidence"
-            - "confidence": -log P(most probable labelling) / positions, least confidence normalised by the length;
-            - "margin": 1 - P(most probable labelling) + P(second most probable one);
-            - "entropy": of the 10 most probable labellings, their probabilities divided by their sum (N-best sequence
-              entropy), in nats.
-
-            0 is sure; an item without positions has 0.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError
-            As in `predict`, and for another measure.
-
-        References
-        ----------
-        Settles, Craven: An analysis of active learning strategies for sequence labeling tasks. EMNLP 2008.
-        Kim, Song, Kim, Cha, Lee: MMR-based active machine learning for bio named entity recognition. HLT-NAACL 2006.
-        """
-        return self._fitted.uncertainty(X, measure, self._engine)
+        return self.current_model.temperature
 
     def predict_single(self, x: Any) -> list:
         """Return the labels of one item; x is an item as in `predict`, whose errors it has."""
@@ -479,17 +307,17 @@ class ChainCRF(ChainSettings, LinearEstimator):
     @property
     def state_features_(self) -> dict[tuple[Any, Any], float]:
         """Weights that are not 0, by (feature, label); features without names are their columns."""
-        return self._fitted.weights_by_name().features
+        return self.current_model.weights_by_name().features
 
     @property
     def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """Weights that are not 0, by (label, next label)."""
-        return self._fitted.weights_by_name().transitions
+        return self.current_model.weights_by_name().transitions
 
     @property
     def bigram_features_(self) -> dict[tuple[Any, Any, Any], float]:
         """Weights of bigram features that are not 0, by (feature, label, next label), the one that has the feature."""
-        return self._fitted.weights_by_name().bigrams
+        return self.current_model.weights_by_name().bigrams
 
     def top_features(self, label: Any, n: int | None = 10) -> list[Feature]:
         """Return the features with the largest sizes of weights for a label, the largest first.
@@ -505,10 +333,14 @@ class ChainCRF(ChainSettings, LinearEstimator):
         InputError
             Another label, or no such number.
         """
-        return strongest_features(self._fitted, label, n)
+        return strongest_features(self.current_model, label, n)
 
-    def _model_of_file(self, file: ModelFile) -> SequenceModel:
+    def model_of_file(self, file: ModelFile) -> SequenceModel:
         return SequenceModel.of_file(file)
+
+    def checked_items(self, X: Any) -> Any:
+        """Return items to label, which the engine checks."""
+        return X
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: sequences are no 2-D arrays, and have no single class to stratify by."""
@@ -527,7 +359,7 @@ class ChainCRF(ChainSettings, LinearEstimator):
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy, which shares the client."""
-        bare = self._holding(None)
+        bare = self.with_model(None)
         bare.client = None
         clone: Any = super(ChainCRF, bare).__sklearn_clone__()
         clone.client = self.client

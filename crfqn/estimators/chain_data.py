@@ -105,7 +105,7 @@ def space_of(
     n_dense: int = 0,
 ) -> SequenceSpace:
     """Return the space of a training's weights, with a warning of rules of other labels."""
-    transitions = settings._transitions
+    transitions = settings.transitions
     unknown: Any = ()
     if transitions.once:
         _, unknown = single_run_rules(transitions.once, classes.tolist(), transitions.scheme)
@@ -183,7 +183,7 @@ def encode_items(
         sequences,
         y,
         *check_position_weights(sample_weight, sequences.offsets),
-        settings._transitions,
+        settings.transitions,
         settings.constrain == "both",
         settings.on_violation,
     )
@@ -216,7 +216,7 @@ def encode_blocks(blocks: Blocks, settings: ChainSettings) -> Encoded:
     blocks.check_kind(is_of_sequences=True)
     refuse_bigrams(blocks.vocabulary, "blocks")
     settings.check_parts("in blocks", "block")
-    rules = settings._transitions.rules_without_data(blocks.classes)
+    rules = settings.transitions.rules_without_data(blocks.classes)
     space = space_of(settings, blocks.classes, blocks.n_features, blocks.vocabulary, rules)
     loss = loss_of(settings, space)
     for number in range(blocks.n_items.size if loss.rules is not None else 0):
@@ -231,7 +231,7 @@ def encode_batch(
     """Return a batch of `partial_fit`, with all labels and behind the `known` features its new ones."""
     settings.check_parts("in batches", "batch")
     sequences, vocabulary = grown(X, known)
-    rules = settings._transitions.rules_without_data(labels)
+    rules = settings.transitions.rules_without_data(labels)
     targets: Any = encode_known_labels(y, sequences.offsets, labels)
     weights = check_item_weights(sample_weight, len(sequences))
     filled = sequences.lengths > 0

@@ -1,45 +1,37 @@
 """What all estimators are: scikit-learn's interface of a fitted model, and how a fit finds it.
 
-`fit` has three steps, each of which makes one value: `encode` the data, `pose` the problem, `run` the training. Then it
-takes the model of the weights, the only attribute besides the parameters; fitted attributes read it.
+An estimator is parameters and, after `fit`, a model, the only other attribute; fitted attributes read it. Estimators of
+scores that are linear in the weights have the parameters of `Settings`. Their `fit` has four steps, each of which makes
+one value: `encode` the data, `pose` the problem, `run` the training, and take the model of the weights.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights, Vector
-from crfqn.choices import STRENGTHS
+from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights
 from crfqn.data.hybrid import Features
 from crfqn.data.model_file import ModelFile, write_model
 from crfqn.errors import EmptyModelWarning, InputError, warn_caller
 from crfqn.estimators.automatic import Strengths
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.problem import Problem, pose, run
-from crfqn.estimators.settings import Settings
+from crfqn.estimators.settings import NOT_SAVED, Settings, saved_values, with_saved_values
 from crfqn.estimators.sources import Encoded
 from crfqn.estimators.storage import opened, whole_content
-from crfqn.estimators.training import (
-    Callbacks,
-    CallbackSupportMixin,
-    held_out,
-    pass_on_interrupt,
-    warn_of_end,
-)
+from crfqn.estimators.training import Callbacks, held_out, pass_on_interrupt, warn_of_end
 from crfqn.messages import describe, named_places, shorten, validation_places
-from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.model.space import Space
 from crfqn.model.trained import Fitted, Trained
-from crfqn.model.weights import FittedMatrix
-from crfqn.parameters import refuse_unknown_parameters, set_known_parameters
+from crfqn.parameters import check_parameters, refuse_unknown_parameters, set_known_parameters
 from crfqn.result import Result
 from crfqn.solvers.validation import ValidationSet
 
@@ -51,13 +43,16 @@ class Estimator(BaseEstimator):
     model_: Any = field(init=False)
 
     KIND: ClassVar[str]
+    SPACE: ClassVar[type[Space]]  # of the weights
     LABELS_SEQUENCES: ClassVar[bool] = False  # an item has a label at each position
     RANKS_LABELS: ClassVar[bool] = False  # an item may have several labels
+    NOT_SAVED: ClassVar[tuple[str, ...]] = NOT_SAVED
 
     classes_, n_features_in_ = Fitted("classes_"), Fitted("n_features_in_")
     n_iter_, extra_ = Fitted("trained.result.n_iter"), Fitted("trained.extra", is_needed=True)
     training_, featurizer_ = Fitted("trained.training", {}), Fitted("trained.featurizer", None)
-    n_dense_ = Fitted("n_dense_", 0)
+    n_dense_, n_weights_ = Fitted("n_dense_", 0), Fitted("trained.n_weights", 0)
+    fitted_strengths = Fitted("trained.strengths", {})
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
         refuse_unknown_parameters(cls, named)
@@ -66,6 +61,24 @@ class Estimator(BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Set parameters; InputError, naming the one that is meant, for another name. Returns the estimator."""
         return set_known_parameters(super(), self.get_params(), params)
+
+    def check_parameters(self) -> None:
+        """Raise InputError for parameters out of range, naming the parameter, what is allowed and what came."""
+        check_parameters(self)
+
+    def stored_parameters(self) -> dict[str, Any]:
+        """Return the parameters that a model file holds, as JSON values; what has none stays an object."""
+        return saved_values(self)
+
+    @classmethod
+    def from_stored(cls, values: dict[str, Any]) -> Self:
+        """Return an estimator with the parameters of a model file."""
+        estimator: Self = with_saved_values(cls, values)
+        return estimator
+
+    @staticmethod
+    def check_stored(values: Mapping[str, Any]) -> None:
+        """Raise InputError for parameters of a training that a model file cannot hold; most can be held."""
 
     def save(
         self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
@@ -101,32 +114,33 @@ class Estimator(BaseEstimator):
             raise AttributeError(f"{type(self).__name__} has no result_ of a training")
         known: dict[str, Any] = self.model_.__dict__
         if "_result" not in known:
-            coords, weights = self._all_weights()
+            coords, weights = self.all_weights()
             known["_result"] = replace(trained.result, coords=coords, weights=weights)
         return known["_result"]
 
-    @abstractmethod
-    def _all_weights(self) -> SparseWeights:
+    def all_weights(self) -> SparseWeights:
         """Return the weights that are not 0 by coordinate."""
+        model = self.current_model
+        return self.SPACE.of(model).weights(model)
 
     @abstractmethod
-    def _model_of_file(self, file: ModelFile) -> Any:
+    def model_of_file(self, file: ModelFile) -> Any:
         """Return the model of a file; ModelFileError, or another error, where it does not fit together."""
 
     @property
-    def _is_fitted(self) -> bool:
+    def is_fitted(self) -> bool:
         """Whether there is a model, of a training or a file."""
         return "model_" in self.__dict__
 
     @property
-    def _fitted(self) -> Any:
-        """The fitted model; NotFittedError before a fit."""
-        if not self._is_fitted:
+    def current_model(self) -> Any:
+        """The fitted model, with the arrays that users have set; NotFittedError before a fit."""
+        if not self.is_fitted:
             check_is_fitted(self)
         self.model_ = self.model_.current
         return self.model_
 
-    def _holding(self, model: Any) -> Self:
+    def with_model(self, model: Any) -> Self:
         """Return an estimator with these settings and this model, None for an estimator without one."""
         estimator = object.__new__(type(self))
         estimator.__dict__.update(self.__dict__ | {"model_": model})
@@ -134,125 +148,94 @@ class Estimator(BaseEstimator):
             del estimator.model_
         return estimator
 
-    def _take(self, model: Any, **memory: Any) -> None:
+    def take_model(self, model: Any, **memory: Any) -> None:
         """Take a model, and what the next pass of `partial_fit` goes on from."""
         for name in ("_memory", "_reservoir"):
             self.__dict__.pop(name, None)
         self.__dict__.update(memory, model_=model)
 
 
-@dataclass(eq=False, repr=False)
-class LinearEstimator(Settings, CallbackSupportMixin, Estimator):
-    """Base class of the estimators of scores that are linear in the weights, which `minimize` trains."""
+def prepare(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    start: Any = None,
+    *,
+    validation: Any = None,
+) -> Problem:
+    """Return the training that an estimator's `fit` would do, without doing it; parameters and errors as in `fit`."""
+    estimator.check_parameters()
+    if isinstance(X, Blocks):
+        check_alone(X, y, sample_weight, validation)
+    encoded = estimator.encode(X, y, sample_weight)
+    begin = start_of(estimator, encoded.space, start)
+    return pose(encoded, estimator, begin, validation_set(estimator, encoded, validation))
 
-    RESERVOIR: ClassVar[int] = 10_000  # items that `partial_fit` keeps at most, with solvers that minimise
-    BLOCK_NUMBERS: ClassVar[int] = 1 << 23
-    """Scores of a block of single items in prediction: 64 MB, and a few arrays like it."""
-    _space_class: ClassVar[type[Space]]
 
-    coef_ = FittedMatrix("weights")
-    # Of another tool's model nobody knows the strengths.
-    l1_, l2_, group_l1_ = (Fitted(f"trained.strengths.{name}") for name in STRENGTHS)
-    _n_weights = Fitted("trained.n_weights", 0)
+def train(estimator: Any, problem: Problem) -> Any:
+    """Train an estimator, and return it with the model; KeyboardInterrupt where that ended the training."""
+    result, reason_of_empty = run(problem, estimator, Callbacks(estimator, problem.validation is not None))
+    estimator.take_model(model_of(estimator, problem, result, problem.strengths))
+    warn_of_end(result, estimator.tol_, problem.objective.is_convex)
+    if reason_of_empty is not None:
+        warn_caller(reason_of_empty, EmptyModelWarning)
+    pass_on_interrupt(result)
+    return estimator
 
-    @property
-    def dense_coef_(self) -> Vector:
-        """The weights of a dense block; AttributeError without one."""
-        if not self.n_dense_:
-            raise AttributeError(f"{type(self).__name__} has no dense_coef_ of a training")
-        return self.model_.dense_coef_
 
-    @dense_coef_.setter
-    def dense_coef_(self, weights: Vector) -> None:
-        self.model_ = replace(self.model_, dense_coef_=np.asarray(weights))
+def start_of(estimator: Any, space: Space, start: Any) -> SparseWeights | None:
+    """Return the weights that a training starts from: those of `start`, perhaps the name of a model file, or with
+    `warm_start` of the last fit."""
+    if start is None and not (estimator.warm_start and estimator.is_fitted):
+        return None
+    before = estimator if start is None else opened(start)
+    is_linear = isinstance(before, Settings)
+    if not is_linear or before.LABELS_SEQUENCES != estimator.LABELS_SEQUENCES:
+        names = "ChainCRF" if estimator.LABELS_SEQUENCES else OF_ITEMS
+        raise InputError(f"start: expected a {names}, got {type(before).__name__}")
+    return space.start(before.current_model, start is not None, bool(estimator.verbose))
 
-    @abstractmethod
-    def _encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
-        """Return the items of a training, wherever they are."""
 
-    @abstractmethod
-    def _encode_held_out(self, validation: Any, space: Any) -> tuple[Any, Any, int]:
-        """Return validation items, encoded once for all looks, their labels, and the number of positions."""
+def validation_set(estimator: Any, encoded: Encoded, validation: Any) -> ValidationSet | None:
+    """Return the held-out items that are scored during a training, None without any."""
+    if validation is None:
+        return None
+    space = encoded.space
+    with named_places(validation_places()):
+        items, labels, n_positions = estimator.encode_held_out(validation, space)
+    cost = n_positions / encoded.n_positions
+    return held_out(
+        lambda weights: estimator.with_model(space.model(weights)), estimator, items, labels, cost
+    )
 
-    def prepare(
-        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
-    ) -> Problem:
-        """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
-        self._check_parameters()
-        if isinstance(X, Blocks):
-            check_alone(X, y, sample_weight, validation)
-        encoded = self._encode(X, y, sample_weight)
-        begin = self._start(encoded.space, start)
-        return pose(encoded, self, begin, self._validation_set(encoded, validation))
 
-    def _solve(self, problem: Problem) -> Self:
-        """Train, and take the model; KeyboardInterrupt where that ended the training."""
-        result, reason_of_empty = run(problem, self, Callbacks(self, problem.validation is not None))
-        self._take(self._model_of(problem, result, problem.strengths))
-        warn_of_end(result, self.tol_, problem.objective.is_convex)
-        if reason_of_empty is not None:
-            warn_caller(reason_of_empty, EmptyModelWarning)
-        pass_on_interrupt(result)
-        return self
+def model_of(estimator: Any, problem: Problem, result: Result, strengths: Strengths) -> Any:
+    """Return the model that a training under these strengths has found."""
+    trained = Trained(
+        replace(result, coords=NO_COORDS, weights=NO_VALUES),
+        {name: float(value) for name, value in strengths.items()},
+        estimator.stored_parameters(),
+        problem.objective.n_coords,
+    )
+    model = problem.space.model(problem.given_weights(result), trained)
+    return model if problem.source is None else estimator.with_thresholds(model, problem)
 
-    def _start(self, space: Space, start: Any) -> SparseWeights | None:
-        """Return the weights that a training starts from: those of `start`, perhaps the name of a model file, or with
-        `warm_start` of the last fit."""
-        if start is None and not (self.warm_start and self._is_fitted):
-            return None
-        estimator = self if start is None else opened(start)
-        if not isinstance(estimator, LinearEstimator) or estimator.LABELS_SEQUENCES != self.LABELS_SEQUENCES:
-            names = "ChainCRF" if self.LABELS_SEQUENCES else OF_ITEMS
-            raise InputError(f"start: expected a {names}, got {type(estimator).__name__}")
-        return space.start(estimator._fitted, start is not None, bool(self.verbose))
 
-    def _validation_set(self, encoded: Encoded, validation: Any) -> ValidationSet | None:
-        """Return the held-out items that are scored during a training, None without any."""
-        if validation is None:
-            return None
-        space = encoded.space
-        with named_places(validation_places()):
-            items, labels, n_positions = self._encode_held_out(validation, space)
-        cost = n_positions / encoded.n_positions
-        return held_out(lambda weights: self._holding(space.model(weights)), self, items, labels, cost)
+def fitted_under(settings: Any, problem: Problem, result: Result, strengths: Strengths) -> Any:
+    """Return an estimator with the result of a training under these strengths, of a path."""
+    estimator = settings.with_model(None)
+    for name, value in strengths.items():
+        setattr(estimator, name, value)
+    estimator.take_model(model_of(estimator, problem, result, problem.strengths | strengths))
+    warn_of_end(result, estimator.tol_, True)
+    return estimator
 
-    def _model_of(self, problem: Problem, result: Result, strengths: Strengths) -> Any:
-        """Return the model that a training has found."""
-        trained = Trained(
-            replace(result, coords=NO_COORDS, weights=NO_VALUES),
-            {name: float(value) for name, value in strengths.items()},
-            self._settings(),
-            problem.objective.n_coords,
-        )
-        return problem.space.model(problem.given_weights(result), trained)
 
-    def _trained(self, problem: Problem, result: Result, strengths: Strengths) -> Self:
-        """Return an estimator with the result of a training under these strengths, of a path."""
-        estimator = self._holding(None)
-        for name, value in strengths.items():
-            setattr(estimator, name, value)
-        estimator._take(estimator._model_of(problem, result, problem.strengths | strengths))
-        warn_of_end(result, self.tol_, True)
-        return estimator
-
-    def _check_no_dense(self, X: Any, name: str) -> None:
-        """Raise InputError for a dense block where none is supported."""
-        if isinstance(X, Features) or self.n_dense_:
-            raise InputError(f"{name}: expected a model and items without a dense block, got crfqn.Features")
-
-    @property
-    def _engine(self) -> CompiledEngine:
-        """What scores items and infers their labels."""
-        return CompiledEngine(self.n_threads, self.BLOCK_NUMBERS)
-
-    @property
-    def _fitted_strengths(self) -> Strengths:
-        """Strengths of the last fit; before any those that the parameters say."""
-        return self.strengths_asked | (dict(self.model_.trained.strengths) if self._is_fitted else {})
-
-    def _all_weights(self) -> SparseWeights:
-        model = self._fitted
-        return self._space_class.of(model).weights(model)
+def check_no_dense(estimator: Any, X: Any, name: str) -> None:
+    """Raise InputError for a dense block where none is supported."""
+    if isinstance(X, Features) or estimator.n_dense_:
+        raise InputError(f"{name}: expected a model and items without a dense block, got crfqn.Features")
 
 
 class Feature(NamedTuple):

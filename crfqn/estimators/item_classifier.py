@@ -5,7 +5,7 @@ Shapes: I items, F features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.estimators.by_feature import given
+from crfqn.estimators.estimator import check_no_dense
 from crfqn.estimators.item_data import (
     Columns,
     Targets,
@@ -25,7 +26,7 @@ from crfqn.estimators.item_data import (
     read_batch,
     space_of,
 )
-from crfqn.estimators.items import ItemEstimator
+from crfqn.estimators.items import ItemPredictions
 from crfqn.estimators.online import (
     dual_pass,
     is_dual,
@@ -36,9 +37,8 @@ from crfqn.estimators.online import (
     refit,
     take_pass,
 )
-from crfqn.estimators.training import available_if, has_probabilities
-from crfqn.model.explanations import Explanation
-from crfqn.model.items import Ranking
+from crfqn.estimators.training import available_if, has_probabilities, of_model
+from crfqn.model.items import ItemModel
 from crfqn.model.model import Decoding
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.objectives.linear.feature_map import merge_weights
@@ -46,13 +46,19 @@ from crfqn.objectives.objective import build_objective
 from crfqn.threads import Pool
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class ItemClassifier(ItemEstimator):
-    """Base class of the classifiers that may be trained by maximum likelihood: P(k | x) ~ exp(score of class k)."""
+class ClassProbabilities(ItemPredictions):
+    """Methods of the classifiers that may be trained by maximum likelihood: P(k | x) ~ exp(score of class k)."""
 
-    dense_l2: float = 1.0
+    make_loss: Any
+    strengths_asked: Any
 
-    _takes_dense: ClassVar[bool] = True
+    TAKES_DENSE: ClassVar[bool] = True
+
+    predict_log_proba = of_model(ItemModel.predict_log_proba)
+    predict_proba = of_model(ItemModel.predict_proba)
+    predict_top = of_model(ItemModel.predict_top)
+    uncertainty = of_model(ItemModel.uncertainty)
+    explain = of_model(ItemModel.explain, None)
 
     def predict(self, X: Any, threshold: float | None = None) -> NDArray:
         """Return the most probable label of each item, or no label where it is not probable enough.
@@ -82,69 +88,10 @@ class ItemClassifier(ItemEstimator):
         return super().predict(X) if threshold is None else self.decode(X, threshold).labels
 
     @available_if(has_probabilities)
-    def predict_log_proba(self, X: Any) -> Vector:
-        """Return log P(k | x) of each class, float64 (n_items, n_classes), in nats; X and errors as in `predict`."""
-        return self._fitted.predict_log_proba(self._new(X), self._engine)
-
-    @available_if(has_probabilities)
-    def predict_proba(self, X: Any) -> Vector:
-        """Return P(k | x) of each class, float64 (n_items, n_classes), summing to 1; X and errors as in `predict`."""
-        return self._fitted.predict_proba(self._new(X), self._engine)
-
-    @available_if(has_probabilities)
-    def predict_top(self, X: Any, k: int) -> Ranking:
-        """The k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
-        return self._fitted.predict_top(self._new(X), k, self._engine)
-
-    @available_if(has_probabilities)
-    def uncertainty(self, X: Any, measure: str = "confidence") -> Vector:
-        """Return how unsure the model is of each item, float64 (n_items,): the larger, the less sure.
-
-        Parameters
-        ----------
-        X : as in `predict`
-        measure : {"confidence", "margin", "entropy"}, default "confidence"
-            "confidence": 1 - P(most probable label); "margin": the same plus P(second most probable label); "entropy":
-            that of the labels' probabilities, in nats. 0 is sure.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError
-            As in `predict`, and for another measure.
-        """
-        return self._fitted.uncertainty(self._new(X), measure, self._engine)
-
-    def explain(self, X: Any, n: int | None = 5) -> list[Explanation]:
-        """Return for each item what decided between its label and the runner-up, the label with the next best score.
-
-        The difference of their scores, in nats the logarithm of the ratio of their probabilities, is the sum of weights
-        times values of features and of the intercepts. In a taxonomy nodes above both labels add nothing.
-
-        Parameters
-        ----------
-        X : as in `predict`
-        n : int >= 1 or None, default 5
-            Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
-
-        Returns
-        -------
-        list of Explanation (label, probability, runner_up, runner_up_probability, difference, terms, rest)
-            A term has kind ("feature", "dense", "constant"), name and value.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError
-            As in `predict`, and for another n.
-        """
-        return self._fitted.explain(self._new(X), n)
-
-    @available_if(has_probabilities)
     def decode(self, X: Any, threshold: float | None = None) -> Decoding:
         """Return the most probable label of each item and its log-probability; parameters and errors as in `predict`.
         Of no label it is that of the most probable one, in a taxonomy of the most probable top node."""
-        decoding = self._fitted.decode(self._new(X), self._engine, threshold=threshold)
+        decoding = self.current_model.decode(self.checked_items(X), self.engine, threshold=threshold)
         warn_of_empty_rows(X)
         return decoding
 
@@ -155,9 +102,9 @@ class ItemClassifier(ItemEstimator):
         X and errors as in `predict`; InputError also for labels that are not among the classes.
         """
         check_is_fitted(self)
-        names = column_or_1d(self._label_names(y)[0])
+        names = column_or_1d(self.label_names(y)[0])
         check_consistent_length(X, names)
-        return self._fitted.log_likelihood(self._new(X), names, self._engine)
+        return self.current_model.log_likelihood(self.checked_items(X), names, self.engine)
 
     @available_if(has_probabilities)
     def calibrate(self, X: Any = None, y: Any = None, *, temperature: float | None = None) -> Self:
@@ -180,15 +127,15 @@ class ItemClassifier(ItemEstimator):
             As in `log_likelihood`; no items, or items and a temperature at once.
         """
         check_is_fitted(self)
-        names = None if y is None else column_or_1d(self._label_names(y)[0])
-        X = None if X is None else self._new(X)
-        self.model_ = self._fitted.calibrate(X, names, self._engine, temperature=temperature)
+        names = None if y is None else column_or_1d(self.label_names(y)[0])
+        X = None if X is None else self.checked_items(X)
+        self.model_ = self.current_model.calibrate(X, names, self.engine, temperature=temperature)
         return self
 
     @property
     def temperature_(self) -> float:
         """What scores are divided by where they become probabilities, 1 before `calibrate`."""
-        return self._fitted.temperature
+        return self.current_model.temperature
 
     @available_if(learns_in_batches)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -230,11 +177,11 @@ class ItemClassifier(ItemEstimator):
 
         Pickles keep all that the next call goes on from.
         """
-        self._check_no_dense(X, "partial_fit")
-        before = self._fitted if self._is_fitted else None
+        check_no_dense(self, X, "partial_fit")
+        before = self.current_model if self.is_fitted else None
         if not learns_online(self):
             return self._refit(X, y, sample_weight)
-        self._check_parameters()
+        self.check_parameters()
         for name in given(self):
             raise InputError(f"{name}: partial_fit of the hinge loss learns without; expected None")
         labels, memory = None if before is None else before.labels, getattr(self, "_memory", None)
@@ -249,12 +196,12 @@ class ItemClassifier(ItemEstimator):
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit what is kept of all batches."""
-        if self._is_fitted:
+        if self.is_fitted:
             X, names = known_rows(self, X), self.model_.feature_names
         else:
             X, columns = new_rows(self, X)
             names = columns.feature_names
-        labels, rows = self._label_names(y)
+        labels, rows = self.label_names(y)
         check_consistent_length(X, labels)
         refit(self, X, np.asarray(labels if rows is None else y), sample_weight)
         self.model_ = replace(self.model_, feature_names=names)  # which the items that are kept do not have
@@ -262,13 +209,13 @@ class ItemClassifier(ItemEstimator):
 
     def _learn_in_dual(self, X: Any, targets: Targets, columns: Columns) -> Self:
         """Learn a batch by dual decomposition; its offset are the scores of the weights so far."""
-        offset = np.concatenate(list(self._class_scores(X)), axis=1) if self._is_fitted else None
+        offset = np.concatenate(list(self.class_scores(X)), axis=1) if self.is_fitted else None
         space, l2 = space_of(self, targets.space, columns), self.strengths_asked["l2"]
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
-            loss = self._loss(targets.space, features.n_items, targets.labels)
+            loss = self.make_loss(targets.space, features.n_items, targets.labels)
             objective = build_objective(features, loss, targets.weights, offset=offset, most_numbers=np.inf)
             weights, violation = dual_pass(objective, l2)
-        if self._is_fitted:
-            weights = merge_weights(*space.weights(self._fitted), weights.coords, weights.weights)
+        if self.is_fitted:
+            weights = merge_weights(*space.weights(self.current_model), weights.coords, weights.weights)
         return take_pass(self, space, weights, l2, violation)

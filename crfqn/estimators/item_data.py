@@ -78,8 +78,8 @@ def encode_targets(
         del X
         if space.unpenalised.size:
             features = features.centred_at(features.means(targets.weights) if centre is None else centre)
-    loss = settings._loss(targets.space, features.n_items, targets.labels)
-    source = settings._source(InMemory(features, loss, targets.weights), targets.labels)
+    loss = settings.make_loss(targets.space, features.n_items, targets.labels)
+    source = settings.adapted_source(InMemory(features, loss, targets.weights), targets.labels)
     keeps_source = (
         settings.RANKS_LABELS and not targets.space.has_one_label
     )  # thresholds are learnt from items
@@ -93,11 +93,11 @@ def encode_row_blocks(blocks: Blocks, settings: Any) -> Encoded:
         raise InputError(
             "blocks: expected a model of one label an item and class_weight=None, as no block has all items"
         )
-    labels, nodes = settings._learn_labels(blocks.classes, None)
+    labels, nodes = settings.learn_labels(blocks.classes, None)
     codes = np.asarray(nodes, np.int32)
 
     def loss_of(store: FeatureStore, targets: NDArray[np.int32]) -> Any:
-        return settings._loss(labels, store.n_items, codes[targets])
+        return settings.make_loss(labels, store.n_items, codes[targets])
 
     space = space_of(settings, labels, Columns(blocks.n_features))
     return Encoded(space, OnDisk(blocks, loss_of, space.has_constant), int(blocks.n_items.sum()))
@@ -112,7 +112,7 @@ def space_of(settings: Any, labels: LabelSpace, columns: Columns) -> ItemSpace:
         columns.feature_names,
         bool(settings.fit_intercept),
         not settings.penalize_intercept,
-        settings._is_centred(labels),
+        settings.is_centred(labels),
         getattr(settings, "taxonomy", None) is not None,
         n_dense=columns.n_dense_,
         loss=getattr(settings, "loss", "logistic"),
@@ -123,7 +123,7 @@ def read_rows(X: Any, y: Any, sample_weight: Any, settings: Any) -> tuple[Any, T
     """Return the items of positive weight, their labels and their columns, checked."""
     if settings.TAKES_SETS:
         return _read_sets(X, y, sample_weight, settings)
-    names, rows = settings._label_names(y)
+    names, rows = settings.label_names(y)
     X, names, columns = new_rows(settings, X, names)
     classes, codes = encode_labels(names, np.arange(names.size + 1))
     check_classification(names, classes)
@@ -132,7 +132,7 @@ def read_rows(X: Any, y: Any, sample_weight: Any, settings: Any) -> tuple[Any, T
         stays = weights > 0
         X, weights = X[np.flatnonzero(stays)], weights[stays]
         classes, codes = encode_labels(classes[codes[stays]], np.arange(weights.size + 1))
-    space, nodes = settings._learn_labels(classes, rows)
+    space, nodes = settings.learn_labels(classes, rows)
     return X, Targets(space, nodes[codes], weights), columns
 
 
@@ -148,7 +148,11 @@ def _read_sets(X: Any, y: Any, sample_weight: Any, settings: Any) -> tuple[Any, 
         stays = np.flatnonzero(weights > 0)
         X, sets, weights = X[stays], sets.take(stays), weights[stays]
     check_classes(sets.classes)
-    return X, Targets(LabelSpace.flat(sets.classes, sets.form), settings._targets_of(sets), weights), columns
+    return (
+        X,
+        Targets(LabelSpace.flat(sets.classes, sets.form), settings.targets_of_sets(sets), weights),
+        columns,
+    )
 
 
 def read_batch(
@@ -159,8 +163,8 @@ def read_batch(
         raise InputError(
             "class_weight: 'balanced' needs all items at once; partial_fit expects None or a dict"
         )
-    names, rows = settings._label_names(y)
-    space = settings._learn_labels(classes, rows)[0] if known is None else known
+    names, rows = settings.label_names(y)
+    space = settings.learn_labels(classes, rows)[0] if known is None else known
     if known is None:
         X, names, columns = new_rows(settings, X, names)
     else:
@@ -173,8 +177,10 @@ def read_batch(
 
 def new_rows(settings: Any, X: Any, *y: Any, **options: Any) -> tuple[Any, ...]:
     """Return items, labels if given, and columns of a training, as scikit-learn checks them."""
-    dense = X if isinstance(X, Features) and settings._takes_dense else None
-    reading = settings._holding(Columns(n_dense_=0 if dense is None else dense.n_dense))  # takes the columns
+    dense = X if isinstance(X, Features) and settings.TAKES_DENSE else None
+    reading = settings.with_model(
+        Columns(n_dense_=0 if dense is None else dense.n_dense)
+    )  # takes the columns
     rows = validated(reading, canonical(X if dense is None else dense.sparse), *y, **READ, **options)
     X, *labels = rows if y else (rows,)
     return (X if dense is None else dense.beside(X), *labels, reading.model_)
@@ -183,8 +189,8 @@ def new_rows(settings: Any, X: Any, *y: Any, **options: Any) -> tuple[Any, ...]:
 def known_rows(estimator: Any, X: Any, *y: Any) -> Any:
     """Return items, and labels if given, for a fitted estimator, checked. Items may have the forms that `Model.predict`
     takes."""
-    items = check_dense(X, estimator.n_dense_) if estimator._takes_dense else X
-    X = canonical(sparse_of(items) if estimator._takes_dense else items)
+    items = check_dense(X, estimator.n_dense_) if estimator.TAKES_DENSE else X
+    X = canonical(sparse_of(items) if estimator.TAKES_DENSE else items)
     features = X if hasattr(X, "tocsr") else featurized(estimator, X)
     is_checked = features is not X and not y
     rows = features if is_checked else validated(estimator, features, *y, reset=False, **READ)
@@ -201,7 +207,7 @@ def featurized(estimator: Any, X: Any) -> Any:
     elif isinstance(featurizer, Words) and (isinstance(X, str) or are_texts(X)):
         rows = featurizer.rows(X)
     elif is_list and any(isinstance(item, Mapping) for item in X):
-        rows = estimator._fitted.rows(X, warns=False)
+        rows = estimator.current_model.rows(X, warns=False)
     else:
         return X
     n_items = rows.row_ends.size - 1

@@ -1,4 +1,4 @@
-"""Base classes of the estimators of single items: an item is a row of a matrix, and has a label or several.
+"""What the estimators of single items have in common: an item is a row of a matrix, and has a label or several.
 
 Shapes: I items, F features, K nodes of the structure (flat: the classes).
 """
@@ -17,20 +17,23 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from crfqn.arrays import Vector
+from crfqn.choices import STRENGTHS
 from crfqn.data.labels import item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.blocks import Blocks
-from crfqn.estimators.estimator import Feature, LinearEstimator, strongest_features
+from crfqn.estimators.estimator import Estimator, Feature, prepare, strongest_features, train
 from crfqn.estimators.item_data import Columns, encode_row_blocks, encode_rows, known_rows
 from crfqn.estimators.labels import LabelSets, check_no_rows, share_right
+from crfqn.estimators.problem import Problem
 from crfqn.estimators.sources import Encoded, InMemory, Source
-from crfqn.estimators.training import available_if, check_validation, with_tasks
+from crfqn.estimators.training import CallbackSupportMixin, available_if, check_validation, with_tasks
 from crfqn.model.item_space import ItemSpace
 from crfqn.model.items import ItemModel
 from crfqn.model.labels import LabelSpace
+from crfqn.model.trained import Fitted
 from crfqn.model.unknown_features import warn_of_empty_rows
-from crfqn.model.weights import FittedArray
+from crfqn.model.weights import FittedArray, FittedDense, FittedMatrix
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.taxonomy.labels import RowForm
 
@@ -42,16 +45,30 @@ def takes_sets(model: Any) -> bool:
     return True
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class ItemParameters:
+    """Parameters of all estimators of single items, besides those of `Settings`."""
+
+    fit_intercept: bool = True
+    penalize_intercept: bool = False
+    class_weight: Mapping | str | None = None
+
+
 class ItemPredictions(ClassifierMixin):
     """Predictions of the labels of single items, which are the rows of a matrix X (items x features)."""
 
     TAKES_SETS: ClassVar[bool] = False
-    _takes_dense: ClassVar[bool] = False  # `crfqn.Features`
+    TAKES_DENSE: ClassVar[bool] = False  # `crfqn.Features`
 
     fit_intercept: bool
+    n_threads: int | None
+    verbose: int
+    check_parameters: Any
+    engine: Any
     classes_: Any
     model_: Any
-    _fitted: Any
+    current_model: Any
+    is_fitted: Any
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: sparse input is accepted, and without intercept a poor score is possible."""
@@ -74,30 +91,30 @@ class ItemPredictions(ClassifierMixin):
     def feature_names_in_(self, names: NDArray[np.object_]) -> None:
         self.model_ = replace(self.model_, feature_names=names.tolist())
 
-    def _label_names(self, y: Any) -> tuple[Any, RowForm | None]:
+    def label_names(self, y: Any) -> tuple[Any, RowForm | None]:
         """Return one label an item, and the form of labels that are rows of parts, else None."""
         check_no_rows(y)
         return item_labels(y), None
 
-    def _learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[LabelSpace, NDArray[np.int32]]:
+    def learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[LabelSpace, NDArray[np.int32]]:
         """Return the labels to choose from, and the node of each of the `classes` that occur, sorted; `rows`: their
         form as of `_label_names`."""
         space = LabelSpace.flat(classes)
         return space, space.nodes
 
-    def _targets_of(self, sets: LabelSets) -> Any:
+    def targets_of_sets(self, sets: LabelSets) -> Any:
         """Return label sets in the form that the loss takes, where items may have several labels."""
         raise NotImplementedError
 
-    def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
+    def chosen_labels(self, scores: Vector) -> NDArray[np.bool_]:
         """Return which labels belong to items of these scores, bool (items, K), where items may have several."""
         raise NotImplementedError
 
-    def _class_scores(self, X: Any) -> Iterator[Vector]:
+    def class_scores(self, X: Any) -> Iterator[Vector]:
         """Yield by blocks of items the score of each class, (n_classes, items): its node's and its ancestors'."""
         raise NotImplementedError
 
-    def _new(self, X: Any) -> Any:
+    def checked_items(self, X: Any) -> Any:
         """Return items to label, checked."""
         check_is_fitted(self)
         return known_rows(self, X)
@@ -123,17 +140,15 @@ class ItemPredictions(ClassifierMixin):
             Another number of columns, entries that are not finite.
         """
         check_is_fitted(self)
-        if self._fitted.labels.has_one_label:
-            best = [scores.argmax(axis=0) for scores in self._class_scores(X)]
-            warn_of_empty_rows(X)
-            return self._fitted.labels.as_given(self.classes_[np.concatenate(best)])
-        table = np.concatenate([self._chosen(scores.T) for scores in self._class_scores(X)])
+        if self.current_model.labels.has_one_label:
+            return self.current_model.labels.as_given(best_labels(self, X))
+        table = np.concatenate([self.chosen_labels(scores.T) for scores in self.class_scores(X)])
         warn_of_empty_rows(X)
-        return self._as_table(table)
+        return self.as_table(table)
 
-    def _as_table(self, table: NDArray[np.bool_]) -> Any:
+    def as_table(self, table: NDArray[np.bool_]) -> Any:
         """Return a table of 0 and 1 in the form of the training's."""
-        if "sparse" in self._fitted.labels.form:
+        if "sparse" in self.current_model.labels.form:
             return scipy.sparse.csr_array(table, dtype=np.int64)
         return table.astype(np.int64)
 
@@ -141,7 +156,7 @@ class ItemPredictions(ClassifierMixin):
     def predict_sets(self, X: Any) -> list[tuple]:
         """Return a tuple of the names of each item's labels, a list of n_items; X and errors as in `predict`."""
         check_is_fitted(self)
-        if self._fitted.labels.has_one_label:
+        if self.current_model.labels.has_one_label:
             return [(label,) for label in self.predict(X).tolist()]
         table = scipy.sparse.csr_array(self.predict(X))
         names = self.classes_[table.indices].tolist()
@@ -155,20 +170,16 @@ class ItemPredictions(ClassifierMixin):
         Where items have one of two labels it is the second's score less the first's, (n_items,), as scikit-learn has
         it. Of label sets scores are without thresholds.
         """
-        scores = np.concatenate([scores.T for scores in self._class_scores(X)])
-        is_binary = self._fitted.labels.has_one_label and len(self.classes_) == 2
+        scores = np.concatenate([scores.T for scores in self.class_scores(X)])
+        is_binary = self.current_model.labels.has_one_label and len(self.classes_) == 2
         return scores[:, 1] - scores[:, 0] if is_binary else scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the fraction of items whose labels are all correct, weighted by `sample_weight`; errors as in
         `predict`."""
         check_is_fitted(self)
-        if self._fitted.labels.has_one_label:
-            best = [scores.argmax(axis=0) for scores in self._class_scores(X)]
-            warn_of_empty_rows(X)
-            return share_right(
-                self._label_names(y)[0], self.classes_[np.concatenate(best)], self.classes_, sample_weight
-            )
+        if self.current_model.labels.has_one_label:
+            return share_right(self.label_names(y)[0], best_labels(self, X), self.classes_, sample_weight)
         truth, predicted = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
         check_consistent_length(truth, predicted)
         from sklearn.metrics import accuracy_score  # takes 25 MB
@@ -176,17 +187,23 @@ class ItemPredictions(ClassifierMixin):
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class ItemEstimator(ItemPredictions, LinearEstimator):
-    """Base class of the estimators of single items."""
+def best_labels(estimator: Any, X: Any) -> NDArray:
+    """Return the class with the largest score of each item, (I,)."""
+    best = [scores.argmax(axis=0) for scores in estimator.class_scores(X)]
+    warn_of_empty_rows(X)
+    return estimator.classes_[np.concatenate(best)]
 
-    fit_intercept: bool = True
-    penalize_intercept: bool = False
-    class_weight: Mapping | str | None = None
 
+class ItemEstimator(ItemPredictions, CallbackSupportMixin, Estimator):
+    """Base class of the estimators of single items that have `Settings` as parameters: scores are linear in the
+    weights, which `minimize` trains."""
+
+    coef_, dense_coef_ = FittedMatrix("weights"), FittedDense("dense_coef_")
     intercept_ = FittedArray("intercept")
+    SPACE = ItemSpace
+    l1_, l2_, group_l1_ = (Fitted(f"trained.strengths.{name}") for name in STRENGTHS)
 
-    _space_class = ItemSpace
+    loss_form: Any
 
     @property
     def kept_features_(self) -> NDArray[np.int64]:
@@ -216,7 +233,7 @@ class ItemEstimator(ItemPredictions, LinearEstimator):
         InputError
             Another label, or no such number.
         """
-        return strongest_features(self._fitted, label, n)
+        return strongest_features(self.current_model, label, n)
 
     @with_tasks
     def fit(
@@ -251,14 +268,20 @@ class ItemEstimator(ItemPredictions, LinearEstimator):
         KeyboardInterrupt
             Ctrl-C, or raised by the callback. The model has the best weights so far and can predict.
         """
-        problem = self.prepare(X, y, sample_weight, start, validation=validation)
+        problem = prepare(self, X, y, sample_weight, start, validation=validation)
         del X  # so that a caller who does not keep it gets its memory back
-        return self._solve(problem)
+        return train(self, problem)
 
-    def _encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
+    def prepare(
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+    ) -> Problem:
+        """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
+        return prepare(self, X, y, sample_weight, start, validation=validation)
+
+    def encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
         return encode_row_blocks(X, self) if isinstance(X, Blocks) else encode_rows(X, y, sample_weight, self)
 
-    def _encode_held_out(self, validation: Any, space: ItemSpace) -> tuple[Any, Any, int]:
+    def encode_held_out(self, validation: Any, space: ItemSpace) -> tuple[Any, Any, int]:
         if not space.labels.has_one_label:
             raise InputError(
                 "validation: expected items with one label each; what sets take is learnt at the end"
@@ -266,24 +289,24 @@ class ItemEstimator(ItemPredictions, LinearEstimator):
         X, y = check_validation(validation)
         check_consistent_length(X, y)
         columns = Columns(space.n_features, space.feature_names, space.n_dense)
-        X = known_rows(self._holding(columns), X)
+        X = known_rows(self.with_model(columns), X)
         return X, y, X.shape[0]
 
-    def _loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
+    def make_loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
         """Return the loss of scores to minimise, of `targets`, int32 (I,)."""
         return self.loss_form.loss_class.over(labels.over(n_items), targets)
 
-    def _source(self, source: InMemory, targets: Any) -> Source:
+    def adapted_source(self, source: InMemory, targets: Any) -> Source:
         """Return the items with what a loss has besides, by default nothing."""
         return source
 
-    def _is_centred(self, labels: LabelSpace) -> bool:
+    def is_centred(self, labels: LabelSpace) -> bool:
         """Return whether the loss stays as it is where all intercepts are shifted alike."""
         return True
 
-    def _class_scores(self, X: Any) -> Iterator[Vector]:
-        X = self._new(X)
-        return (scores.T for scores in self._engine.class_scores(self._fitted, X))
+    def class_scores(self, X: Any) -> Iterator[Vector]:
+        X = self.checked_items(X)
+        return (scores.T for scores in self.engine.class_scores(self.current_model, X))
 
-    def _model_of_file(self, file: ModelFile) -> ItemModel:
+    def model_of_file(self, file: ModelFile) -> ItemModel:
         return ItemModel.of_file(file)

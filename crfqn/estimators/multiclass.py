@@ -8,31 +8,92 @@ from typing import Any, ClassVar
 import numpy as np
 
 from crfqn.arrays import Vector
-from crfqn.choices import FLAT, LOSSES, UNKNOWN, Form
+from crfqn.choices import FLAT, LOSSES
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import (
-    AUTO,
-    LINEAR_PARAMETERS,
-    LINEAR_SOLVERS,
-    Strengths,
-    linear_solver,
-    make_penalty,
-    named_solver,
-    strengths_of,
-)
+from crfqn.estimators.automatic import AUTO, LINEAR_PARAMETERS, LINEAR_SOLVERS, linear_solver, named_solver
 from crfqn.estimators.by_feature import given
-from crfqn.estimators.item_classifier import ItemClassifier
+from crfqn.estimators.item_classifier import ClassProbabilities
+from crfqn.estimators.items import ItemEstimator, ItemParameters
+from crfqn.estimators.settings import Settings
 from crfqn.estimators.sources import InMemory, Source
 from crfqn.model.labels import LabelSpace
 from crfqn.parameters import with_parameter_documentation
-from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.registry import find
 from crfqn.solvers.automatic.auto_solver import TUNED
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class MulticlassSettings(ItemParameters, Settings):
+    """Parameters of `MulticlassClassifier` and `MulticlassCRF`."""
+
+    l1: float | str | None = field(default=None, kw_only=False)
+    l2: float | None = field(default=None, kw_only=False)
+    group_l1: float | str | None = None
+    dense_l2: float = 1.0
+    penalty: str = "l1/l2"
+    max_iter: int = 1000
+    loss: str = "squared-hinge"
+    feature_groups: Any = None
+    constraint: float | None = None
+    margin: float = 0.0
+
+    PARAMETERS: ClassVar = LINEAR_PARAMETERS
+    SOLVERS: ClassVar = LINEAR_SOLVERS
+    LOSS_FORMS: ClassVar = FLAT
+
+    @property
+    def capable_solvers(self) -> tuple[str, ...]:
+        """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
+        return ("fbpd",) if self.constraint is not None else self.loss_form.solvers.get(self.penalty, ())
+
+    def is_centred(self, labels: LabelSpace) -> bool:
+        return LOSSES[
+            self.loss
+        ].shifts_alike  # classifiers against the rest each have an intercept of their own
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.constraint is not None and not self.loss_form.bounded:
+            bounded = " or ".join(repr(name) for name, form in FLAT.items() if form.bounded)
+            raise InputError(
+                f"constraint: a bound on the loss needs loss={bounded}, got loss={self.loss!r}; expected None"
+            )
+        if self.margin and self.loss != "logistic":
+            raise InputError(f"margin: with loss={self.loss!r} it is 1; expected 0, got {self.margin!r}")
+        names = (AUTO, *self.capable_solvers)
+        if self.capable_solvers and isinstance(self.solver, str) and self.solver not in names:
+            raise InputError(
+                f"solver: with loss={self.loss!r} and penalty={self.penalty!r} expected one of {[*names]}, "
+                f"got {self.solver!r}"
+            )
+
+    def make_solver(self) -> Any:
+        if not self.capable_solvers or not isinstance(self.solver, str):
+            dense, full = LOSSES[self.loss].dense
+            return linear_solver(self, TUNED[dense], TUNED[full])
+        if self.constraint is not None:
+            return find("ConstrainedFBPD")()
+        rows = given(self).values()
+        able = [name for name in self.capable_solvers if all(name in row.solvers for row in rows)]
+        name = able[0] if self.solver == AUTO else self.solver
+        return named_solver(name, self.SOLVERS, self.random_state)
+
+    def adapted_source(self, source: InMemory, targets: Any) -> Source:
+        """With a `margin` the offset is this at all states but each item's own."""
+        if self.margin:
+            n_items = source.features.n_items
+            offset = np.full((source.loss.n_states, n_items), float(self.margin))
+            offset[targets, np.arange(n_items)] = 0.0
+            source = replace(source, offset=offset)
+        if self.constraint is None:
+            return source
+        bounded: Source = find(self.loss_form.bounded)(source, float(self.constraint))
+        return bounded
+
+
 @with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
-class MulticlassClassifier(ItemClassifier):
+class MulticlassClassifier(MulticlassSettings, ClassProbabilities, ItemEstimator):
     """A linear classifier with row-sparse weights, trained by block coordinate descent with a certificate.
 
     Minimises, over weights W (classes x features) and intercepts b (classes),
@@ -93,84 +154,10 @@ class MulticlassClassifier(ItemClassifier):
 
     KIND = "multiclass-classifier"
 
-    l1: float | str | None = field(default=None, kw_only=False)
-    l2: float | None = field(default=None, kw_only=False)
-    group_l1: float | str | None = None
-    penalty: str = "l1/l2"
-    max_iter: int = 1000
-    loss: str = "squared-hinge"
-    feature_groups: Any = None
-    constraint: float | None = None
-    margin: float = 0.0
-
-    PARAMETERS: ClassVar = LINEAR_PARAMETERS
-    SOLVERS: ClassVar = LINEAR_SOLVERS
-
-    @property
-    def strengths_asked(self) -> Strengths:
-        is_likelihood = self.loss == "logistic"
-        return strengths_of(self.penalty, is_likelihood, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
-
-    @property
-    def loss_form(self) -> Form:
-        return FLAT.get(str(self.loss), UNKNOWN)
-
-    @property
-    def _trained_by(self) -> tuple[str, ...]:
-        """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
-        return ("fbpd",) if self.constraint is not None else self.loss_form.solvers.get(self.penalty, ())
-
-    def _is_centred(self, labels: LabelSpace) -> bool:
-        return LOSSES[
-            self.loss
-        ].shifts_alike  # classifiers against the rest each have an intercept of their own
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.constraint is not None and not self.loss_form.bounded:
-            bounded = " or ".join(repr(name) for name, form in FLAT.items() if form.bounded)
-            raise InputError(
-                f"constraint: a bound on the loss needs loss={bounded}, got loss={self.loss!r}; expected None"
-            )
-        if self.margin and self.loss != "logistic":
-            raise InputError(f"margin: with loss={self.loss!r} it is 1; expected 0, got {self.margin!r}")
-        names = (AUTO, *self._trained_by)
-        if self._trained_by and isinstance(self.solver, str) and self.solver not in names:
-            raise InputError(
-                f"solver: with loss={self.loss!r} and penalty={self.penalty!r} expected one of {[*names]}, "
-                f"got {self.solver!r}"
-            )
-
-    def make_solver(self) -> Any:
-        if not self._trained_by or not isinstance(self.solver, str):
-            dense, full = LOSSES[self.loss].dense
-            return linear_solver(self, TUNED[dense], TUNED[full])
-        if self.constraint is not None:
-            return find("ConstrainedFBPD")()
-        rows = given(self).values()
-        able = [name for name in self._trained_by if all(name in row.solvers for row in rows)]
-        name = able[0] if self.solver == AUTO else self.solver
-        return named_solver(name, self.SOLVERS, self.random_state)
-
-    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
-        return make_penalty(self.penalty, strengths, layout)
-
-    def _source(self, source: InMemory, targets: Any) -> Source:
-        """With a `margin` the offset is this at all states but each item's own."""
-        if self.margin:
-            n_items = source.features.n_items
-            offset = np.full((source.loss.n_states, n_items), float(self.margin))
-            offset[targets, np.arange(n_items)] = 0.0
-            source = replace(source, offset=offset)
-        if self.constraint is None:
-            return source
-        bounded: Source = find(self.loss_form.bounded)(source, float(self.constraint))
-        return bounded
-
 
 @with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
-class MulticlassCRF(MulticlassClassifier):
+class MulticlassCRF(MulticlassSettings, ClassProbabilities, ItemEstimator):
     """Multinomial logistic regression with sparse weights, trained to a certified distance from the optimum.
 
     `MulticlassClassifier` with the logistic loss and, by default, the penalty "l1". Minimises, over weights W (classes

@@ -22,17 +22,11 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import (
-    LINEAR_PARAMETERS,
-    LINEAR_SOLVERS,
-    Strengths,
-    linear_solver,
-    make_penalty,
-    strengths_of,
-)
-from crfqn.estimators.items import ItemEstimator
+from crfqn.estimators.automatic import LINEAR_PARAMETERS, LINEAR_SOLVERS, linear_solver
+from crfqn.estimators.items import ItemEstimator, ItemParameters
 from crfqn.estimators.labels import LabelSets
 from crfqn.estimators.problem import Problem, pose, run
+from crfqn.estimators.settings import Settings
 from crfqn.estimators.sources import Encoded, InMemory
 from crfqn.estimators.training import Callbacks, pass_on_interrupt
 from crfqn.model.items import ItemModel, Thresholds
@@ -42,8 +36,7 @@ from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, spl
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.parameters import with_parameter_documentation
-from crfqn.penalties.penalty import Layout, Penalty
-from crfqn.result import Result, Status
+from crfqn.result import Status
 from crfqn.solvers.automatic.auto_solver import FOR_MARGINS
 from crfqn.threads import Pool
 
@@ -55,7 +48,7 @@ INDEPENDENT = 1e-10  # of the largest singular value; one is always missing
 
 @with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
-class MultilabelRanker(ItemEstimator):
+class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
     """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),
@@ -117,7 +110,7 @@ class MultilabelRanker(ItemEstimator):
 
     KIND = "multilabel-ranker"
     RANKS_LABELS = True
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemEstimator.NOT_SAVED, "cv")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*Settings.NOT_SAVED, "cv")
 
     l1: float | str | None = field(default=None, kw_only=False)
     l2: float | None = field(default=None, kw_only=False)
@@ -134,18 +127,11 @@ class MultilabelRanker(ItemEstimator):
     PARAMETERS: ClassVar = LINEAR_PARAMETERS
     SOLVERS: ClassVar = LINEAR_SOLVERS
 
-    @property
-    def strengths_asked(self) -> Strengths:
-        return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
-
     def make_solver(self) -> Any:
         return linear_solver(self, FOR_MARGINS, FOR_MARGINS)
 
-    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
-        return make_penalty(self.penalty, strengths, layout)
-
-    def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
-        return self._fitted.thresholds.chosen(scores)
+    def chosen_labels(self, scores: Vector) -> NDArray[np.bool_]:
+        return self.current_model.thresholds.chosen(scores)
 
     def rank(self, X: Any, k: int | None = None) -> NDArray:
         """Return the k labels of the largest scores of each item, (n_items, k), the largest first; k: all by default.
@@ -156,28 +142,26 @@ class MultilabelRanker(ItemEstimator):
         k = len(self.classes_) if k is None else k
         if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
             raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
-        order = [np.argsort(-scores.T, axis=1, kind="stable")[:, :k] for scores in self._class_scores(X)]
+        order = [np.argsort(-scores.T, axis=1, kind="stable")[:, :k] for scores in self.class_scores(X)]
         return self.classes_[np.concatenate(order)]
 
-    def _targets_of(self, sets: LabelSets) -> MultilabelRanking:
+    def targets_of_sets(self, sets: LabelSets) -> MultilabelRanking:
         return MultilabelRanking(sets.table.indptr, sets.table.indices, sets.classes.size)
 
-    def _loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
+    def make_loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
         return targets
 
-    def _model_of(self, problem: Problem, result: Result, strengths: Strengths) -> ItemModel:
-        model = super()._model_of(problem, result, strengths)
-        if model.labels.has_one_label:
-            return model
+    def with_thresholds(self, model: ItemModel, problem: Problem) -> ItemModel:
+        """Return the model with the thresholds of label sets, which are learnt after the weights."""
         return replace(model, thresholds=thresholds_of(problem, model, self))
 
-    def _settings(self) -> dict[str, Any]:
+    def stored_parameters(self) -> dict[str, Any]:
         """Return the parameters as JSON values, without a splitter, which is needed for training only."""
-        return super()._settings() | {"cv": self.cv if isinstance(self.cv, Integral) else None}
+        return super().stored_parameters() | {"cv": self.cv if isinstance(self.cv, Integral) else None}
 
     @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        return super()._from_settings(settings).set_params(cv=settings["cv"])
+    def from_stored(cls, settings: dict[str, Any]) -> Self:
+        return super().from_stored(settings).set_params(cv=settings["cv"])
 
 
 def thresholds_of(problem: Problem, model: ItemModel, settings: MultilabelRanker) -> Thresholds:
@@ -206,7 +190,7 @@ def unseen_scores(
 ) -> Vector:
     """Return the scores of the items `test`, in this order, from a training on the items `train` from the weights of
     all."""
-    fold = settings._holding(None)
+    fold = settings.with_model(None)
     fold.callback, fold.verbose, fold.checkpoint = None, 0, None
     fold.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
     assert model.trained is not None

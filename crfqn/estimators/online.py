@@ -26,7 +26,7 @@ from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import FROM_MISTAKES, learns_from_mistakes
-from crfqn.estimators.estimator import LinearEstimator
+from crfqn.estimators.estimator import prepare, train
 from crfqn.estimators.training import with_tasks
 from crfqn.model.trained import Trained
 from crfqn.objectives.linear.feature_map import centred_weights, given_weights
@@ -49,19 +49,19 @@ class Memory:
     centre: Vector | None = None
 
 
-def is_dual(model: LinearEstimator) -> bool:
+def is_dual(model: Any) -> bool:
     """Return whether a batch is learned by dual decomposition: the flat hinge loss under an L2 penalty."""
     return "dual" in model.loss_form.solvers.get(getattr(model, "penalty", "l2"), ())
 
 
-def learns_online(model: LinearEstimator) -> bool:
+def learns_online(model: Any) -> bool:
     """Return whether a batch is learned in one pass and may be forgotten; others fit what is kept of all batches."""
     return learns_from_mistakes(model.solver) or is_dual(model)
 
 
-def learns_in_batches(model: LinearEstimator) -> bool:
+def learns_in_batches(model: Any) -> bool:
     """Return True for models that can go on; AttributeError, as scikit-learn asks, for those that would forget."""
-    if model._is_fitted and not hasattr(model, "_reservoir") and not learns_online(model):
+    if model.is_fitted and not hasattr(model, "_reservoir") and not learns_online(model):
         names = " or ".join(f"solver={name!r}" for name in FROM_MISTAKES)
         raise AttributeError(
             "the items of `fit`, and of a model that is loaded, are not kept, and without them partial_fit with "
@@ -71,7 +71,7 @@ def learns_in_batches(model: LinearEstimator) -> bool:
     return True
 
 
-def known_classes(model: LinearEstimator, classes: Any) -> Any:
+def known_classes(model: Any, classes: Any) -> Any:
     """Return the labels of all batches, sorted: `classes` in the first call, and from then on the model's own."""
     if not hasattr(model, "classes_"):
         if classes is None:
@@ -82,10 +82,10 @@ def known_classes(model: LinearEstimator, classes: Any) -> Any:
     return model.classes_
 
 
-def _distinct(model: LinearEstimator, classes: Any) -> Any:
+def _distinct(model: Any, classes: Any) -> Any:
     """Return the labels of the parameter `classes`, sorted; InputError where they are none, or no labels."""
     try:
-        names = item_labels(classes) if model.LABELS_SEQUENCES else model._label_names(classes)[0]
+        names = item_labels(classes) if model.LABELS_SEQUENCES else model.label_names(classes)[0]
         labels = column_or_1d(names)
         distinct, _ = encode_labels(labels, np.arange(labels.size + 1))
     except InputError as error:
@@ -131,8 +131,8 @@ def take_pass(
     Nothing is known of an objective; memory : what the next pass goes on from, if anything."""
     nan, n = float("nan"), 1 + getattr(estimator, "n_iter_", 0)
     result = Result(NO_COORDS, NO_VALUES, nan, nan, violation, Status.LEARNED, n, n, 0.0, Trace())
-    trained = Trained(result, {"l1": 0.0, "l2": l2, "group_l1": 0.0}, estimator._settings())
-    estimator._take(space.model(weights, trained), **memory)
+    trained = Trained(result, {"l1": 0.0, "l2": l2, "group_l1": 0.0}, estimator.stored_parameters())
+    estimator.take_model(space.model(weights, trained), **memory)
     return estimator
 
 
@@ -169,9 +169,9 @@ class Reservoir:
         return Reservoir(stacked(self.X, batch.X)[chosen], y, weights, n_seen, random)
 
 
-def refit(model: LinearEstimator, X: Any, y: NDArray, sample_weight: Any) -> Any:
+def refit(model: Any, X: Any, y: NDArray, sample_weight: Any) -> Any:
     """Fit a model to a checked batch and the sample of those before; return the model."""
-    is_first = not model._is_fitted
+    is_first = not model.is_fitted
     before = (
         Reservoir(X[:0], y[:0], np.empty(0), 0, np.random.default_rng(0)) if is_first else model._reservoir
     )
@@ -181,15 +181,15 @@ def refit(model: LinearEstimator, X: Any, y: NDArray, sample_weight: Any) -> Any
     try:
         _train(model, sample.X, sample.y, sample.item_weights, None if is_first else model)
     finally:  # an interrupt, too, leaves a model of these items where the training had begun
-        if model._is_fitted and not hasattr(model, "_reservoir"):
+        if model.is_fitted and not hasattr(model, "_reservoir"):
             model._reservoir = sample
     return model
 
 
 @with_tasks
-def _train(model: LinearEstimator, X: Any, y: NDArray, sample_weight: Vector | None, start: Any) -> Any:
+def _train(model: Any, X: Any, y: NDArray, sample_weight: Vector | None, start: Any) -> Any:
     """Train as `fit` does, whose arguments may be others in a subclass."""
-    return model._solve(model.prepare(X, y, sample_weight, start))
+    return train(model, prepare(model, X, y, sample_weight, start))
 
 
 def stacked(first: Any, second: Any) -> Any:

@@ -24,6 +24,7 @@ from crfqn.estimators.settings import Settings
 from crfqn.estimators.sources import Encoded
 from crfqn.estimators.training import reason_of_empty
 from crfqn.messages import tell
+from crfqn.model.space import Space
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.support import Support
 from crfqn.penalties import Ridge
@@ -46,7 +47,7 @@ class Problem:
     source : the items, where the model takes more of them than weights; else they may be freed
     """
 
-    space: Any
+    space: Space
     features: FeatureMap
     objective: Any
     penalty: Any
@@ -87,7 +88,7 @@ def pose(
         ):
             tell(f"strengths: {described(strengths)}")
         layout = with_data_by_feature(settings, space, Layout(n_features, n_states, intercepts))
-        penalty: Any = settings._penalty(strengths, layout)
+        penalty: Any = settings.penalty_of(strengths, layout)
         if dense.size:
             penalty = replace(penalty, ridge=Ridge(dense, float(settings.dense_l2)))
         objective.pool = Pool(1)  # the one that it was made with closes

@@ -25,54 +25,50 @@ from crfqn.estimators.automatic import (
     make_penalty,
     named_penalty,
     named_solver,
+    strengths_of,
 )
 from crfqn.estimators.by_feature import check_by_feature, values_by_feature
 from crfqn.estimators.training import CHUNK_F1, OWN_SCORE, TOKEN_SCORE, OwnScores, named_scorer
 from crfqn.estimators.transitions import Transitions, as_transitions
+from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.parameters import PARAMETERS, Parameter, check_parameters
 from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.result import OPTIMAL
 
+# Parameters that no model file holds.
+NOT_SAVED = ("solver", "random_state", "verbose", "callback")
 
-class Parameters:
-    """Parameters as the fields of a dataclass: their checks, and their JSON values in a model file."""
 
-    PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
-    NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "verbose", "callback")
+def saved_names(cls: Any) -> list[str]:
+    """Return the names of the parameters of a class that a model file holds as they are."""
+    return [each.name for each in fields(cls) if each.init and each.name not in cls.NOT_SAVED]
 
-    def _check_parameters(self) -> None:
-        """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
-        check_parameters(self)
 
-    def _settings(self) -> dict[str, Any]:
-        """Return the parameters that a model file holds, as JSON values; what has none stays an object."""
-        settings = {name: getattr(self, name) for name in self._saved()}
-        if isinstance(settings.get("class_weight"), Mapping):  # JSON's keys are strings, labels any
-            settings["class_weight"] = [list(pair) for pair in settings["class_weight"].items()]
-        return settings
+def saved_values(settings: Any) -> dict[str, Any]:
+    """Return the parameters that a model file holds, as JSON values; what has none stays an object."""
+    values = {name: getattr(settings, name) for name in saved_names(type(settings))}
+    if isinstance(values.get("class_weight"), Mapping):  # JSON's keys are strings, labels any
+        values["class_weight"] = [list(pair) for pair in values["class_weight"].items()]
+    return values
 
-    @classmethod
-    def _saved(cls) -> list[str]:
-        """Return the names of the parameters that a model file holds as they are."""
-        return [each.name for each in fields(cls) if each.init and each.name not in cls.NOT_SAVED]  # type: ignore[arg-type]
 
-    @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        """Return an estimator with these parameters."""
-        known = {name: settings[name] for name in cls._saved() if name in settings}
-        if isinstance(known.get("class_weight"), list):
-            known["class_weight"] = dict(known["class_weight"])
-        return cls(**known)
-
-    @staticmethod
-    def _check_stored(settings: Mapping[str, Any]) -> None:
-        """Refuse parameters of a training that a model file cannot hold; most can be held."""
+def with_saved_values(cls: Any, values: Mapping[str, Any]) -> Any:
+    """Return an estimator of a class with the parameters of a model file."""
+    known = {name: values[name] for name in saved_names(cls) if name in values}
+    if isinstance(known.get("class_weight"), list):
+        known["class_weight"] = dict(known["class_weight"])
+    return cls(**known)
 
 
 @dataclass(eq=False, repr=False)
-class Settings(Parameters):
+class Settings:
     """Parameters of all estimators. They are the fields of its class and of those above it: `__init__` is made of them,
-    with l1 and l2 by position and all others by name. A file holds them as they are, except those in `NOT_SAVED`."""
+    with l1 and l2 by position and all others by name. A file holds them as they are, except those in `NOT_SAVED`.
+
+    The penalty is that of the parameter `penalty`. An estimator without this parameter has l1 ||w||_1 + l2/2 ||w||^2 +
+    group_l1 sum_f ||w_f||, any of them zero. The loss is that of the parameter `loss`, by default the negative
+    log-likelihood.
+    """
 
     l1: float | str | None = AUTO
     l2: float | str | None = 0.0
@@ -95,41 +91,49 @@ class Settings(Parameters):
     patience: int = 10
     dense_l2: float = field(init=False)  # a parameter of the estimators that take `Features`
 
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     SOLVERS: ClassVar[SolverTable] = SOLVERS
+    LOSS_FORMS: ClassVar[Mapping[str, Form]] = STRUCTURED  # of the parameter `loss`
     ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
     NEEDS_OPTIMUM: ClassVar[bool] = True  # of strengths that are set: a looser tolerance may cost accuracy
-    NOT_SAVED: ClassVar = (*Parameters.NOT_SAVED, "checkpoint", "checkpoint_every", "scoring")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*NOT_SAVED, "checkpoint", "checkpoint_every", "scoring")
+    RESERVOIR: ClassVar[int] = 10_000  # items that `partial_fit` keeps at most, with solvers that minimise
+    BLOCK_NUMBERS: ClassVar[int] = 1 << 23
+    """Scores of a block of single items in prediction: 64 MB, and a few arrays like it."""
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        """Raise InputError for parameters out of range, naming the parameter, what is allowed and what came."""
+        check_parameters(self)
         check_solver(self.solver, self.SOLVERS)
         _ = self.strengths_asked  # which refuses those that its penalty does not have
         check_by_feature(self)
         if self.scoring is not None:  # the default needs no check, and would import scikit-learn's metrics
-            named_scorer(self.scoring, self._own_scores)
+            named_scorer(self.scoring, self.default_scores)
         check_random_state(self.random_state)
+        if self.capable_solvers and not hasattr(self, "penalty"):
+            check_dual_training(self)
 
     @property
-    def _own_scores(self) -> OwnScores:
+    def default_scores(self) -> OwnScores:
         """The scores that no `scoring`, and "f1", stand for."""
         return OwnScores(OWN_SCORE, "f1_macro")
 
-    def _settings(self) -> dict[str, Any]:
-        return super()._settings() | {"solver": str(self.solver)} | values_by_feature(self)
+    def stored_parameters(self) -> dict[str, Any]:
+        """Return the parameters that a model file holds, as JSON values; what has none stays an object."""
+        return saved_values(self) | {"solver": str(self.solver)} | values_by_feature(self)
 
     @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        """Return an estimator with these parameters; the default takes the place of a solver object."""
-        estimator = super()._from_settings(settings)
-        if settings["solver"] in cls.SOLVERS:
-            estimator.solver = settings["solver"]
+    def from_stored(cls, values: dict[str, Any]) -> Self:
+        """Return an estimator with the parameters of a model file; the default takes the place of a solver object."""
+        estimator: Self = with_saved_values(cls, values)
+        if values["solver"] in cls.SOLVERS:
+            estimator.solver = values["solver"]
         return estimator
 
     @property
     def path_parameter(self) -> str:
         """Name of the strength that a regularisation path varies by default."""
-        penalty = self.__dict__.get("penalty")
-        return "l1" if penalty is None else named_penalty(penalty).strengths[0]
+        return named_penalty(getattr(self, "penalty", "l1")).strengths[0]
 
     @property
     def tol_(self) -> float:
@@ -152,99 +156,75 @@ class Settings(Parameters):
     @property
     def strengths_asked(self) -> Strengths:
         """Strengths l1, l2 and group_l1 by their names, 0 for those that the penalty does not have, "auto" as given."""
-        raise NotImplementedError
-
-    def make_solver(self) -> Any:
-        """Return the solver that the parameter `solver` names or is; InputError for anything else."""
-        return named_solver(self.solver, self.SOLVERS, self.random_state)
-
-    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
-        """Return the penalty with these strengths, all numbers."""
-        raise NotImplementedError
-
-    @property
-    def loss_form(self) -> Form:
-        """The loss by its row in the table of losses, by default the negative log-likelihood."""
-        return STRUCTURED["logistic"]
-
-    @property
-    def _trained_by(self) -> tuple[str, ...]:
-        """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
-        return ()
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class StructuredSettings(Settings):
-    """Parameters of estimators with a structure over their labels, chains and taxonomies, under l1 ||w||_1 + l2/2
-    ||w||^2 + group_l1 sum_f ||w_f||, any of them zero. A loss without curvature, such as the structured hinge, is
-    trained in its dual, which needs l2 > 0 and nothing else."""
-
-    dense_l2: float = 1.0
-    group_norm: str = "l2"
-    loss: str = "logistic"
-    ENOUGH: ClassVar[float] = 0.03
-
-    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,),
-        details='"logistic" is -log P(y | x). "hinge" is max over y\' of (L(y, y\') + score(y\')) - score(y), L the '
-        'number '
-        "of wrong positions of a chain, or half the number of edges on the way from y to y' in a taxonomy (under a "
-        "common root): a max-margin model (Taskar et al. 2003), which needs l2 > 0 without l1 and has no "
-        "probabilities. It is a sum over the items: C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a "
-        "mean over n items is l2 / n.")}  # fmt: skip
-    SOLVERS: ClassVar = STRUCTURED_SOLVERS
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self._trained_by:
-            self._check_loss()
-
-    @property
-    def loss_form(self) -> Form:
-        return STRUCTURED.get(str(self.loss), UNKNOWN)
-
-    @property
-    def _trained_by(self) -> tuple[str, ...]:
-        """Names of the solvers that alone can train the loss, the default first; none: all can."""
-        return self.loss_form.solvers.get("l2", ())
-
-    def _check_loss(self) -> None:
-        """Refuse penalties and methods that a loss without curvature cannot have."""
-        l1, l2, group_l1 = self.strengths_asked.values()
-        if l1 != 0 or group_l1 != 0 or not l2 > 0:
-            raise InputError(
-                f"loss={self.loss!r}: expected l2 > 0 with l1 = 0 and group_l1 = 0, got l2={l2:g}, l1={l1:g}, "
-                f"group_l1={group_l1}"
-            )
-        if isinstance(self.solver, str) and self.solver not in (AUTO, *self._trained_by):
-            names = " or ".join(map(repr, self._trained_by))
-            raise InputError(
-                f"solver: with loss={self.loss!r} expected {AUTO!r} or {names}, got {self.solver!r}"
-            )
-
-    def make_solver(self) -> Any:
-        if self._trained_by and isinstance(self.solver, str) and self.solver == AUTO:
-            return named_solver(self._trained_by[0], self.SOLVERS, self.random_state)
-        return super().make_solver()
-
-    @property
-    def strengths_asked(self) -> Strengths:
         strengths = {name: getattr(self, name) for name in STRENGTHS}
-        if self._trained_by and is_auto(strengths["l1"]):
+        if hasattr(self, "penalty"):
+            return strengths_of(self.penalty, getattr(self, "loss", None) == "logistic", **strengths)
+        if self.capable_solvers and is_auto(strengths["l1"]):
             strengths["l1"] = 0.0  # what is trained in its dual has L2 only
         if is_auto(strengths["l2"]) and (not is_auto(strengths["l1"]) or strengths["group_l1"] != 0):
             strengths["l2"] = 0.0  # a strength that the user sets is the whole penalty
         return {name: value if is_auto(value) else float(value or 0.0) for name, value in strengths.items()}
 
-    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
+    def make_solver(self) -> Any:
+        """Return the solver that the parameter `solver` names or is; InputError for anything else."""
+        solver = self.solver
+        if self.capable_solvers and isinstance(solver, str) and solver == AUTO:
+            solver = self.capable_solvers[0]
+        return named_solver(solver, self.SOLVERS, self.random_state)
+
+    def penalty_of(self, strengths: Strengths, layout: Layout) -> Penalty:
+        """Return the penalty with these strengths, all numbers."""
         name = "elastic-net" if strengths["group_l1"] == 0 else "sparse-group"
-        return make_penalty(name, strengths, layout, self.group_norm)
+        norm = getattr(self, "group_norm", None)
+        return make_penalty(getattr(self, "penalty", name), strengths, layout, norm)
+
+    @property
+    def loss_form(self) -> Form:
+        """The loss by its row in the table of losses."""
+        return self.LOSS_FORMS.get(str(getattr(self, "loss", "logistic")), UNKNOWN)
+
+    @property
+    def capable_solvers(self) -> tuple[str, ...]:
+        """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
+        return self.loss_form.solvers.get(getattr(self, "penalty", "l2"), ())
+
+    @property
+    def engine(self) -> CompiledEngine:
+        """What scores items and infers their labels."""
+        return CompiledEngine(self.n_threads, self.BLOCK_NUMBERS)
+
+
+def check_dual_training(settings: Settings) -> None:
+    """Raise InputError for penalties and methods that a loss without curvature, trained in its dual, cannot have."""
+    l1, l2, group_l1 = settings.strengths_asked.values()
+    loss, solvers = f"loss={getattr(settings, 'loss', None)!r}", settings.capable_solvers
+    if l1 != 0 or group_l1 != 0 or not l2 > 0:
+        raise InputError(
+            f"{loss}: expected l2 > 0 with l1 = 0 and group_l1 = 0, got l2={l2:g}, l1={l1:g}, group_l1={group_l1}"
+        )
+    if isinstance(settings.solver, str) and settings.solver not in (AUTO, *solvers):
+        names = " or ".join(map(repr, solvers))
+        raise InputError(f"solver: with {loss} expected {AUTO!r} or {names}, got {settings.solver!r}")
+
+
+# Of the estimators with a structure over their labels, chains and taxonomies.
+STRUCTURED_PARAMETERS = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,),
+    details='"logistic" is -log P(y | x). "hinge" is max over y\' of (L(y, y\') + score(y\')) - score(y), L the '
+    'number '
+    "of wrong positions of a chain, or half the number of edges on the way from y to y' in a taxonomy (under a "
+    "common root): a max-margin model (Taskar et al. 2003), which needs l2 > 0 without l1 and has no "
+    "probabilities. It is a sum over the items: C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a "
+    "mean over n items is l2 / n.")}  # fmt: skip
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChainSettings(StructuredSettings):
+class ChainSettings(Settings):
     """Parameters of `ChainCRF`."""
 
     l2: float | str | None = field(default=AUTO, kw_only=False)
+    dense_l2: float = 1.0
+    group_norm: str = "l2"
+    loss: str = "logistic"
     min_count: int = 1
     all_possible_states: bool = True
     all_possible_transitions: bool = True
@@ -257,21 +237,24 @@ class ChainSettings(StructuredSettings):
     client: Any = None
     wait: float = 60.0
 
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*StructuredSettings.NOT_SAVED, "client", "wait")
+    PARAMETERS: ClassVar = STRUCTURED_PARAMETERS
+    SOLVERS: ClassVar = STRUCTURED_SOLVERS
+    ENOUGH: ClassVar[float] = 0.03
+    NOT_SAVED: ClassVar = (*Settings.NOT_SAVED, "client", "wait")
     NEEDS_OPTIMUM: ClassVar[bool] = False
 
     @property
-    def _transitions(self) -> Transitions:
+    def transitions(self) -> Transitions:
         """All rules on the labels, of the parameters that give some; InputError for anything else."""
         return as_transitions(self.constraints, self.scheme, self.once)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         as_transitions(self.constraints, self.scheme, self.once)
 
     @property
-    def _own_scores(self) -> OwnScores:
-        scheme = self._transitions.scheme
+    def default_scores(self) -> OwnScores:
+        scheme = self.transitions.scheme
         return OwnScores(TOKEN_SCORE, CHUNK_F1) if scheme is None else OwnScores(*[f"span_f1:{scheme}"] * 2)
 
     def check_parts(self, where: str, part: str, needs_pairs: bool = True) -> None:
@@ -288,16 +271,16 @@ class ChainSettings(StructuredSettings):
             )
         if self.class_weight is not None:
             raise InputError(f"class_weight: {where} expected None, as no {part} has all labels")
-        if self._transitions.seen:
+        if self.transitions.seen:
             raise InputError(f"constraints: {where} they cannot be what was seen, as no {part} has all of it")
 
-    def _settings(self) -> dict[str, Any]:
-        settings, rules = super()._settings(), self.constraints
-        return settings | {"constraints": rules.to_json() if isinstance(rules, Transitions) else rules}
+    def stored_parameters(self) -> dict[str, Any]:
+        values, rules = super().stored_parameters(), self.constraints
+        return values | {"constraints": rules.to_json() if isinstance(rules, Transitions) else rules}
 
     @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        rules = settings.get("constraints")
+    def from_stored(cls, values: dict[str, Any]) -> Self:
+        rules = values.get("constraints")
         if isinstance(rules, dict):
-            settings = settings | {"constraints": Transitions.from_json(rules)}
-        return super()._from_settings(settings)
+            values = values | {"constraints": Transitions.from_json(rules)}
+        return super().from_stored(values)

@@ -19,7 +19,7 @@ from crfqn.distributed.workers import connected, run_tasks
 from crfqn.errors import InputError
 from crfqn.estimators.chain_data import ChainLoss, loss_of, possible_support, space_of
 from crfqn.estimators.settings import ChainSettings
-from crfqn.estimators.sources import Encoded
+from crfqn.estimators.sources import Encoded, Source
 from crfqn.estimators.transitions import ERROR, refuse_bigrams
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.part import Part
@@ -58,7 +58,7 @@ class ChainShard:
 
 
 @dataclass(frozen=True, eq=False)
-class OnWorkers:
+class OnWorkers(Source):
     """Items in shards of a cluster: how workers make them, and the client that asks them."""
 
     client: Any
@@ -91,7 +91,7 @@ def encode_shards(X: Any, y: Any, sample_weight: Any, settings: ChainSettings) -
         getattr(shards.templates, "min_count", 1),
     )
     refuse_bigrams(merged.vocabulary, "client")
-    rules = settings._transitions.rules_without_data(merged.classes)
+    rules = settings.transitions.rules_without_data(merged.classes)
     space = space_of(settings, merged.classes, merged.n_features, merged.vocabulary, rules)
     support = possible_support(
         space, merged.support(settings.all_possible_states, settings.all_possible_transitions)

@@ -6,13 +6,15 @@ Shapes: I items, N positions, K states.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
 from crfqn.estimators.blocks import Block, Blocks
+from crfqn.model.space import Space
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -22,9 +24,10 @@ from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
 
-class Source(Protocol):
+class Source(ABC):
     """Where items are."""
 
+    @abstractmethod
     def objective(self, support: Support | None, pool: Pool) -> Any:
         """Return the loss of the items, of weights on a support; None: of all weights."""
 
@@ -38,7 +41,7 @@ class Encoded:
     keeps_source : whether the model takes more of the items than weights, after the training
     """
 
-    space: Any
+    space: Space
     source: Source
     n_positions: int
     support: Support | None = None
@@ -50,7 +53,7 @@ class Encoded:
 
 
 @dataclass(frozen=True, eq=False)
-class InMemory:
+class InMemory(Source):
     """Items in memory.
 
     weights : of the items, (I,), None where each counts once
@@ -68,7 +71,7 @@ class InMemory:
 
 
 @dataclass(frozen=True, eq=False)
-class OnDisk:
+class OnDisk(Source):
     """Items in blocks of a folder; loss_of : makes the loss of a block's features and labels."""
 
     blocks: Blocks

@@ -36,9 +36,9 @@ def whole_content(
     estimator: Any, extra: dict[str, Any] | None = None, dtype: str = "float64"
 ) -> ModelContent:
     """Return all that a file of a fitted estimator holds; errors as of its `save`."""
-    model = estimator._fitted
+    model = estimator.current_model
     if model.trained is not None:
-        estimator._check_stored(model.trained.settings)
+        estimator.check_stored(model.trained.settings)
         model = replace(model, trained=replace(model.trained, version=crfqn.__version__))
     return model.content(extra or {}, dtype)
 
@@ -80,13 +80,15 @@ def restore(file: ModelFile) -> Any:
     try:
         if file.kind in MODELS:
             check_training(file)
-        estimator = find(KINDS[file.kind])._from_settings(file.table("settings"))
+        estimator = find(KINDS[file.kind]).from_stored(file.table("settings"))
         try:
-            estimator._check_parameters()
+            estimator.check_parameters()
         except InputError as error:
             raise ModelFileError(f"{path}: settings: {error}") from None
-        model = estimator._model_of_file(file)
-        estimator.model_ = replace(model, trained=replace(model.trained, settings=estimator._settings()))
+        model = estimator.model_of_file(file)
+        estimator.model_ = replace(
+            model, trained=replace(model.trained, settings=estimator.stored_parameters())
+        )
         return estimator
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError) as error:
         if isinstance(error, ModelFileError):

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from crfqn.data.labels import item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.item_classifier import ItemClassifier
-from crfqn.estimators.settings import StructuredSettings
-from crfqn.estimators.training import available_if, has_probabilities
+from crfqn.estimators.automatic import AUTO, STRUCTURED_SOLVERS
+from crfqn.estimators.item_classifier import ClassProbabilities
+from crfqn.estimators.items import ItemEstimator, ItemParameters
+from crfqn.estimators.settings import STRUCTURED_PARAMETERS, Settings
+from crfqn.estimators.training import available_if, has_probabilities, of_model
 from crfqn.messages import shorten
 from crfqn.model.items import ItemModel
 from crfqn.model.labels import LabelSpace
@@ -26,7 +27,7 @@ from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 
 @with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
-class TaxonomyCRF(StructuredSettings, ItemClassifier):
+class TaxonomyCRF(ItemParameters, Settings, ClassProbabilities, ItemEstimator):
     """CRF over a taxonomy of labels with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over weights w_k of all K nodes of the taxonomy,
@@ -83,9 +84,15 @@ class TaxonomyCRF(StructuredSettings, ItemClassifier):
     """
 
     KIND = "taxonomy-crf"
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemClassifier.NOT_SAVED, "taxonomy")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*Settings.NOT_SAVED, "taxonomy")
+    PARAMETERS: ClassVar = STRUCTURED_PARAMETERS
+    SOLVERS: ClassVar = STRUCTURED_SOLVERS
+    ENOUGH: ClassVar[float] = 0.03
 
     l2: float | str | None = field(default=AUTO, kw_only=False)
+    dense_l2: float = 1.0
+    group_norm: str = "l2"
+    loss: str = "logistic"
     taxonomy: Any = None
     labels: str = "leaves"
     separator: str = "/"
@@ -93,38 +100,29 @@ class TaxonomyCRF(StructuredSettings, ItemClassifier):
 
     tree_ = Fitted("tree_")
 
-    @available_if(has_probabilities)
-    def predict_nodes(self, X: Any) -> NDArray[np.float64]:
-        """Return P(the label is node k or lies under it), float64 (n_items, K), in the order of `tree_.names`.
-
-        It is the sum of the children's and, for a node that can be a label, its own. X and errors as in `predict`.
-        """
-        return self._fitted.predict_nodes(self._new(X), self._engine)
+    predict_nodes = of_model(ItemModel.predict_nodes)
 
     @available_if(has_probabilities)
     def predict_marginals(self, X: Any) -> NDArray[np.float64]:
         """Return the same as `predict_nodes`."""
         return self.predict_nodes(X)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_separator(self.separator)
-
-    def _check_loss(self) -> None:
-        super()._check_loss()
-        if self.fit_intercept and not self.penalize_intercept:
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.capable_solvers and self.fit_intercept and not self.penalize_intercept:
             raise InputError(
                 f"penalize_intercept: with loss={self.loss!r} expected True where fit_intercept is, got False"
             )
+        check_separator(self.separator)
 
-    def _label_names(self, y: Any) -> tuple[Any, RowForm | None]:
+    def label_names(self, y: Any) -> tuple[Any, RowForm | None]:
         if y is None:
             return y, None
         y = item_labels(y)
         labels = PathLabels.of(y, self.separator)
         return (labels.names if labels.is_rows else y), labels.form
 
-    def _learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[LabelSpace, NDArray[np.int32]]:
+    def learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[LabelSpace, NDArray[np.int32]]:
         known = PathLabels(classes, rows)
         tree = open_taxonomy(self.taxonomy, known, self.separator)
         nodes = find_nodes(tree, classes, self.taxonomy, known.is_rows)
@@ -138,7 +136,7 @@ class TaxonomyCRF(StructuredSettings, ItemClassifier):
         rows = None if rows is None else rows.of_tree(tree.names, self.separator)
         return LabelSpace.of_tree(tree, np.flatnonzero(is_label), rows, self.separator), nodes
 
-    def _model_of_file(self, file: ModelFile) -> ItemModel:
-        model = super()._model_of_file(file)
+    def model_of_file(self, file: ModelFile) -> ItemModel:
+        model = super().model_of_file(file)
         self.taxonomy = model.taxonomy
         return model

@@ -7,6 +7,8 @@ scikit-learn has callbacks, such as progress bars inside of searches, from 1.9 o
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
@@ -38,6 +40,7 @@ except ImportError:  # before scikit-learn 1.9
     HAS_CALLBACKS = False
 
 SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
+OF_MODELS_ONLY = ("engine", "positions")  # parameters that a model's methods have, and an estimator's do not
 OWN_SCORE = "accuracy"  # what the estimators' `score` returns
 TOKEN_SCORE, CHUNK_F1 = "token_accuracy", "chunk_f1"
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -113,7 +116,7 @@ def held_out(
 ) -> ValidationSet:
     """Return the items X with labels y as what a run is watched by, each look at a `cost` in passes over the training
     data; estimator_of : makes a fitted estimator of weights."""
-    name, scorer = named_scorer(settings.scoring, settings._own_scores)
+    name, scorer = named_scorer(settings.scoring, settings.default_scores)
 
     def score(weights: SparseWeights) -> float:
         with named_places(validation_places()), without_item_warnings():
@@ -217,3 +220,23 @@ def available_if(check: Callable[[Any], object]) -> Any:
     """Return the decorator of a method that only some models have. Unlike scikit-learn's decorator of this name, it
     shows the reason that `check` gives."""
     return lambda method: AvailableIf(method, check)
+
+
+def of_model(method: Callable[..., Any], check: Callable[[Any], object] | None = has_probabilities) -> Any:
+    """Return the method of an estimator that calls `method` of its fitted model, with the estimator's engine, on items
+    that the estimator has checked (`checked_items`); check : says which estimators have it, None: all."""
+    signature = inspect.signature(method)
+    has_engine = "engine" in signature.parameters
+
+    @wraps(method)
+    def call(self: Any, X: Any, *values: Any, **named: Any) -> Any:
+        model, X = self.current_model, self.checked_items(X)
+        if has_engine:
+            named["engine"] = self.engine
+        return getattr(model, method.__name__)(X, *values, **named)
+
+    shown = [each for each in signature.parameters.values() if each.name not in OF_MODELS_ONLY]
+    call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    not_fitted = r"\1        sklearn.exceptions.NotFittedError\n"
+    call.__doc__ = re.sub(r"(Raises\n +------\n)", not_fitted, method.__doc__ or "")
+    return call if check is None else AvailableIf(call, check)

@@ -80,7 +80,7 @@ def named_weights(
     check_is_fitted(model)
     refuse_dense(model, NAME)
     refuse_bigram_weights(model, NAME)
-    fitted: SequenceModel = model._fitted
+    fitted: SequenceModel = model.current_model
     if fitted.classes_.dtype.kind not in "UO":
         raise InputError(f"{NAME}: expected labels that are strings, got {fitted.classes_.dtype}")
     vocabulary = _vocabulary(fitted, feature_names)

@@ -24,7 +24,7 @@ from crfqn.atomic_write import replace_file
 from crfqn.data.hybrid import refuse_dense
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
-from crfqn.estimators.multiclass import MulticlassClassifier
+from crfqn.estimators.multiclass import MulticlassClassifier, MulticlassCRF
 from crfqn.estimators.taxonomy import TaxonomyCRF
 from crfqn.interchange.crfsuite import refuse_bigram_weights
 from crfqn.messages import shorten
@@ -69,7 +69,7 @@ def write(model: Any, path: str | os.PathLike[str], dtype: str = "float32", inpu
 
 def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
     """Return the `onnx.ModelProto` that `write` stores; parameters and errors as there."""
-    if not isinstance(model, (MulticlassClassifier, TaxonomyCRF, ChainCRF)):
+    if not isinstance(model, (MulticlassCRF, MulticlassClassifier, TaxonomyCRF, ChainCRF)):
         raise InputError(
             "onnx: expected a MulticlassCRF, MulticlassClassifier, TaxonomyCRF or ChainCRF, got a "
             f"{type(model).__name__}"
@@ -80,7 +80,7 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
     for name, value, allowed in (("dtype", dtype, DTYPES), ("input", input, INPUTS)):
         if value not in allowed:
             raise InputError(f"{name}: expected one of {allowed}, got {value!r}")
-    fitted: Model = model._fitted
+    fitted: Model = model.current_model
     if isinstance(fitted, SequenceModel) and fitted.once:
         raise InputError(
             f"onnx: the graph has no place for the rule once={shorten(list(fitted.once))}; with `model.model_ = "

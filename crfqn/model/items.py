@@ -165,7 +165,7 @@ class ItemModel(Model):
 
     def predict(self, X: Any, threshold: float | None = None, engine: Any = NUMPY) -> NDArray:
         """Return the label with the largest score of each item; ties go to the class that comes first. `threshold` is
-        that of `ItemClassifier.predict`."""
+        that of `MulticlassCRF.predict`."""
         if threshold is not None:
             return self.decode(X, engine, threshold=threshold).labels
         best = [scores.argmax(axis=1) for scores in engine.class_scores(self, X)]
@@ -191,22 +191,25 @@ class ItemModel(Model):
         return Decoding(self.labels.as_given(names[best]), log_probability)
 
     def predict_log_proba(self, X: Any, engine: Any = NUMPY) -> Vector:
-        """Return log P(k | x) of each class, float64 (I, n_classes), in nats."""
+        """Return log P(k | x) of each class, float64 (n_items, n_classes), in nats; X and errors as in `predict`."""
         return np.concatenate([*self._log_probabilities(X, engine, warns=False)])
 
     def predict_proba(self, X: Any, engine: Any = NUMPY) -> Vector:
-        """Return P(k | x) of each class, float64 (I, n_classes), summing to 1."""
+        """Return P(k | x) of each class, float64 (n_items, n_classes), summing to 1; X and errors as in `predict`."""
         return np.concatenate([*self._probabilities(X, engine)])
 
     predict_marginals = predict_proba
 
     def predict_nodes(self, X: Any, engine: Any = NUMPY) -> Vector:
-        """Return P(the label is node k or lies under it), float64 (I, K), in the order of `tree_.names`."""
+        """Return P(the label is node k or lies under it), float64 (n_items, K), in the order of `tree_.names`.
+
+        It is the sum of the children's and, for a node that can be a label, its own. X and errors as in `predict`.
+        """
         self.check_probabilities()
         return np.concatenate([*engine.node_probabilities(self, X, warns=False)])
 
     def predict_top(self, X: Any, k: int, engine: Any = NUMPY) -> Ranking:
-        """Return the k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
+        """The k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
         if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
             raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
         parts = []
@@ -251,7 +254,20 @@ class ItemModel(Model):
         return lambda t: float(np.mean(np.logaddexp.reduce(scores / t, axis=1)))
 
     def uncertainty(self, X: Any, measure: str = "confidence", engine: Any = NUMPY) -> Vector:
-        """Return how unsure the model is of each item, as `MulticlassCRF.uncertainty`."""
+        """Return how unsure the model is of each item, float64 (n_items,): the larger, the less sure.
+
+        Parameters
+        ----------
+        X : as in `predict`
+        measure : {"confidence", "margin", "entropy"}, default "confidence"
+            "confidence": 1 - P(most probable label); "margin": the same plus P(second most probable label); "entropy":
+            that of the labels' probabilities, in nats. 0 is sure.
+
+        Raises
+        ------
+        InputError
+            As in `predict`, and for another measure.
+        """
         _, value = find_measure(measure)
         logs = self._log_probabilities(X, engine)
         return np.concatenate([value(-np.sort(-part, axis=1), None) for part in logs])
@@ -265,19 +281,26 @@ class ItemModel(Model):
         return [self._strongest(rows, i, self.path(nodes[k]), n) for i, k in enumerate(best)]
 
     def explain(self, X: Any, n: int | None = 5) -> list[Explanation]:
-        """Return for each item what decided between its label and the one with the next best score: the terms of the
-        difference of their scores. In a taxonomy nodes above both labels add nothing.
+        """Return for each item what decided between its label and the runner-up, the label with the next best score.
+
+        The difference of their scores, in nats the logarithm of the ratio of their probabilities, is the sum of weights
+        times values of features and of the intercepts. In a taxonomy nodes above both labels add nothing.
 
         Parameters
         ----------
-        X : as of `predict`
+        X : as in `predict`
         n : int >= 1 or None, default 5
             Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
+
+        Returns
+        -------
+        list of Explanation (label, probability, runner_up, runner_up_probability, difference, terms, rest)
+            A term has kind ("feature", "dense", "constant"), name and value.
 
         Raises
         ------
         InputError
-            As of `predict`, and for another n.
+            As in `predict`, and for another n.
         """
         n, X = None if n is None else check_number(n), check_dense(X, self.n_dense_)
         rows, nodes, explained = self.rows(sparse_of(X)), self.labels.nodes.tolist(), []
@@ -293,9 +316,9 @@ class ItemModel(Model):
                 explained.append(explanation(labels[best], p[best]))
                 continue
             paths = [self.path(nodes[k]) for k in (best, *others)]
-            terms = [Term(None, FEATURE_TERM, *term) for term in self._named_terms(rows, i, *paths)]
+            terms = [Term(None, FEATURE_TERM, *term) for term in self.named_terms(rows, i, *paths)]
             if self.n_dense_:
-                terms += [Term(None, DENSE, *term) for term in self._dense_terms(X.dense[i], *paths)]
+                terms += [Term(None, DENSE, *term) for term in self.dense_terms(X.dense[i], *paths)]
             if self.intercept is not None:
                 constant = float(self.intercept[paths[0]].sum() - self.intercept[paths[1]].sum())
                 terms.append(Term(None, CONSTANT, INTERCEPT, constant))

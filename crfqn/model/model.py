@@ -285,7 +285,7 @@ class Model(FittedModel):
         """Return scores (N, K) with what the dense features of a block (N, D) add."""
         return scores + np.asarray(dense, np.float64) @ self.dense_coef_.T
 
-    def _named_terms(
+    def named_terms(
         self, rows: Rows, position: int, states: list[int], others: list[int]
     ) -> list[tuple[Any, float]]:
         """Return the weights times values of a position by feature, those of some states minus those of others."""
@@ -295,7 +295,7 @@ class Model(FittedModel):
         values = (terms * signs)[counts].tolist()
         return [(self.feature_name(f), v) for f, v in zip(features[counts].tolist(), values, strict=True)]
 
-    def _dense_terms(self, row: Vector, states: list[int], others: list[int]) -> list[tuple[int, float]]:
+    def dense_terms(self, row: Vector, states: list[int], others: list[int]) -> list[tuple[int, float]]:
         """Return the same of a dense block's row, (D,), by column."""
         weights = self.dense_coef_[states].sum(axis=0) - self.dense_coef_[others].sum(axis=0)
         return [*enumerate((weights * np.asarray(row, np.float64)).tolist())]

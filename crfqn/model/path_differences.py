@@ -40,7 +40,7 @@ class PathDifferences:
         n: int | None,
     ) -> None:
         self._model, self._rows, self._dense, self._first, self._n = model, rows, dense, first, n
-        self._edges = model.edges.dense()
+        self._edges, self._labels = model.edges.dense(), model.node_names
         self.best, self.best_through = best, best_through
         self._before: dict[tuple[int, int], TermSum] = {}
         self._behind: dict[tuple[int, int], TermSum] = {}
@@ -86,14 +86,14 @@ class PathDifferences:
         """Yield the terms of position s, and of the transition to it from the state before, -1 for none."""
         model, best = self._model, self.best
         if here != best[s]:
-            for term in model._named_terms(self._rows, self._first + s, [best[s]], [here]):
+            for term in model.named_terms(self._rows, self._first + s, [best[s]], [here]):
                 yield Term(s, FEATURE, *term)
             if self._dense is not None:
-                for dense_term in model._dense_terms(self._dense[self._first + s], [best[s]], [here]):
+                for dense_term in model.dense_terms(self._dense[self._first + s], [best[s]], [here]):
                     yield Term(s, DENSE, *dense_term)
         if s == 0 or (before, here) == (best[s - 1], best[s]):
             return
-        labels = model._labels
+        labels = self._labels
         for sign, j, k in ((1.0, best[s - 1], best[s]), (-1.0, before, here)):
             yield Term(s, TRANSITION, (labels[j], labels[k]), sign * float(self._edges[j, k]))
             if model.bigrams is not None:

@@ -214,8 +214,35 @@ class SequenceModel(Model):
         once: Collection[Any] | None = None,
         threshold: float | None = None,
     ) -> NDArray[np.object_]:
-        """Return the most probable label sequence of each item (Viterbi): an array (I,) of lists. `threshold` is that
-        of `ChainCRF.predict`."""
+        """Return the most probable label sequence of each item (Viterbi).
+
+        Parameters
+        ----------
+        X : crfqn.Sequences, or list of items, as in `fit`; items may be empty
+        known : list, one entry an item, optional
+            Labels that are known: for each item None, where nothing is known, or a list with a label, a set of possible
+            labels or None for each position.
+        once : collection of labels, optional
+            Labels that may each form at most one run of neighbouring positions in an item; with a scheme, the name of a
+            type stands for its spans. The result is the most probable labelling that keeps this rule. By default the
+            labels of `once` or of `Transitions(once=...)` in `constraints`; an empty list lifts the rule.
+        threshold : float between 0 and 1, optional
+            The least probability of a label. Where the marginal probability of a label of the labelling is below it,
+            the position has None, no label; `fit` takes such labels as unknown ones.
+
+        Returns
+        -------
+        ndarray of objects, shape (n_items,)
+            A list of labels for each item, whatever the lengths.
+
+        Raises
+        ------
+        InputError
+            Invalid items; the message names the item, position and feature. Also for an item without any labelling that
+            keeps the rules.
+        AttributeError
+            A threshold for a model without probabilities.
+        """
         if threshold is not None:
             self.check_probabilities()
         items = engine.open(self, X, LabelConstraints(known, once))
@@ -239,8 +266,9 @@ class SequenceModel(Model):
         once: Collection[Any] | None = None,
         threshold: float | None = None,
     ) -> Decoding:
-        """Return the most probable label sequence of each item, with log P(y | x, known), which counts the labels that
-        the `threshold` of `predict` removes as well."""
+        """Return the most probable label sequence of each item, with log P(y | x, known); others as in `predict`. With
+        `once` the probability is among all labellings, also those that break this rule; with `threshold` it is that of
+        the labelling before labels are removed."""
         self.check_probabilities()
         items = engine.open(self, X, LabelConstraints(known, once))
         states, score = items.best()
@@ -263,8 +291,11 @@ class SequenceModel(Model):
     def predict_marginals(
         self, X: Any, known: Any = None, pairs: bool = False, engine: Any = NUMPY
     ) -> list[Vector]:
-        """Return P(y_t = k | x, known) of each position: a list of float64 arrays (positions, K). With `pairs` P(y_t =
-        j, y_{t+1} = k | x, known), (positions - 1, K, K)."""
+        """Return P(y_t = k | x, known) of each position: a list of float64 arrays (positions, classes).
+
+        With `pairs` P(y_t = j, y_{t+1} = k | x, known): float64 arrays (positions - 1, classes, classes). Rows and
+        pairs of a position sum to 1. Other parameters and errors as in `predict`.
+        """
         self.check_probabilities()
         items = engine.open(self, X, LabelConstraints(known), warns=False).at(self.temperature)
         return items.pairs() if pairs else items.marginals()
@@ -278,8 +309,27 @@ class SequenceModel(Model):
         *,
         once: Collection[Any] | None = None,
     ) -> list[list[tuple[list, float]]]:
-        """Return the n most probable labellings of each item with their probabilities, the most probable first, as
-        `ChainCRF.predict_nbest`."""
+        """Return the n most probable labellings of each item, with their probabilities.
+
+        Exact, by Viterbi's recursion with the n best scores of each state. P(y | x) = exp(score(y)) / Z, where Z is the
+        sum over all labellings that the rules and `known` allow.
+
+        Parameters
+        ----------
+        X, known, once : as in `predict`
+        n : int >= 1, default 5
+
+        Returns
+        -------
+        list of lists of (labels, probability), one an item
+            The most probable one first; fewer than n where an item has fewer labellings. Of equally probable ones the
+            one with the lower last class comes first, then the one with the lower class before it.
+
+        Raises
+        ------
+        InputError
+            As in `predict`; also for n below 1, or so large that memory for the labellings would exceed 8 GB.
+        """
         self.check_probabilities()
         n, labels = check_number(n), self.classes_.tolist()
         best = self._best_logs(engine.open(self, X, LabelConstraints(known, once)), n)
@@ -296,7 +346,31 @@ class SequenceModel(Model):
         ]
 
     def uncertainty(self, X: Any, measure: str = "confidence", engine: Any = NUMPY) -> Vector:
-        """Return how unsure the model is of each item, as `ChainCRF.uncertainty`."""
+        """Return how unsure the model is of each item, float64 (n_items,): the larger, the less sure.
+
+        The items with the largest values are those to label next (Settles and Craven 2008).
+
+        Parameters
+        ----------
+        X : as in `predict`
+        measure : {"confidence", "margin", "entropy"}, default "confidence"
+            - "confidence": -log P(most probable labelling) / positions, least confidence normalised by the length;
+            - "margin": 1 - P(most probable labelling) + P(second most probable one);
+            - "entropy": of the 10 most probable labellings, their probabilities divided by their sum (N-best sequence
+              entropy), in nats.
+
+            0 is sure; an item without positions has 0.
+
+        Raises
+        ------
+        InputError
+            As in `predict`, and for another measure.
+
+        References
+        ----------
+        Settles, Craven: An analysis of active learning strategies for sequence labeling tasks. EMNLP 2008.
+        Kim, Song, Kim, Cha, Lee: MMR-based active machine learning for bio named entity recognition. HLT-NAACL 2006.
+        """
         n_best, value = find_measure(measure)
         self.check_probabilities()
         items = engine.open(self, X)
@@ -318,8 +392,31 @@ class SequenceModel(Model):
         *,
         once: Collection[Any] | None = None,
     ) -> list[list[LabelSpan]]:
-        """Return the spans of each item's most probable labelling, with the probability that they are right, as
-        `ChainCRF.predict_spans`."""
+        """Return the spans of each item's most probable labelling, with the probability that they are right.
+
+        The probability of a span is that of all labellings with exactly this span: the same type, beginning and end.
+        Longer, shorter and other spans at its place do not count. It is computed by the forward recursion restricted to
+        these labellings (Culotta and McCallum 2004, "constrained forward-backward").
+
+        Parameters
+        ----------
+        X, known, once : as in `predict`
+        scheme : str, optional
+            The scheme by which labels form spans; by default that of the estimator.
+
+        Returns
+        -------
+        list of lists of LabelSpan (label, start, end, probability), one an item, in the order of their starts
+
+        Raises
+        ------
+        InputError
+            As in `predict`; also without a scheme, and for classes that it does not have.
+
+        References
+        ----------
+        Culotta, McCallum: Confidence estimation for information extraction. HLT-NAACL 2004.
+        """
         self.check_probabilities()
         name = scheme or self.scheme
         if name is None:
@@ -339,9 +436,11 @@ class SequenceModel(Model):
         return of_items
 
     def log_likelihood(self, X: Any, y: Any, engine: Any = NUMPY) -> Vector:
-        """Return log P(y_i | x_i) of each item, float64 (I,), in nats; -inf for labels that break a rule. With unknown
-        labels it is the probability of all labellings that fit. InputError for labels that are not among the
-        classes."""
+        """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats; -inf for labels that break a rule.
+
+        X and errors as in `predict`, y as in `fit`: with unknown labels it is the probability of all labellings that
+        fit. InputError also for labels that are not among the classes.
+        """
         self.check_probabilities()
         items = engine.open(self, X, warns=False).at(self.temperature)
         labels = flat_partial_labels(y, items.offsets)
@@ -393,22 +492,27 @@ class SequenceModel(Model):
         """Return for each position of each item what decided between its label and the runner-up.
 
         The runner-up is the most probable other label of the position (without probabilities the one with the best
-        labelling), and the difference is the score of the predicted labelling minus that of the best labelling that has
-        the runner-up at this position: the logarithm of the ratio of their probabilities. Its terms are weights times
-        values of the features, and weights of the transitions, of the positions where the two differ.
+        labelling). The difference is the score of the predicted labelling minus that of the best labelling that has
+        the runner-up there, in nats: the logarithm of the ratio of their probabilities. It is the sum of weights times
+        values of features, and of weights of transitions, at the positions where the two labellings differ.
 
         Parameters
         ----------
-        X, known, once : as of `predict`
+        X, known, once : as in `predict`
         n : int >= 1 or None, default 5
             Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
-        positions : of each item those to explain, in ascending order, optional
-            By default all. An item of T positions takes O(T K^2) for all of them together, with `once` for each.
+        positions : of each item those to explain, in ascending order; models only, by default all
+            An item of T positions takes O(T K^2) for all of them together, with `once` for each.
+
+        Returns
+        -------
+        list of lists of Explanation (label, probability, runner_up, runner_up_probability, difference, terms, rest)
+            A term has position, kind ("feature", "transition", "dense"), name and value.
 
         Raises
         ------
         InputError
-            As of `predict`, and for another n.
+            As in `predict`, and for another n.
         """
         n = None if n is None else check_number(n)
         X = list(X) if isinstance(X, Iterator) else X

@@ -187,7 +187,7 @@ class FittedModel(ABC):
         return {} if self.trained is None else dict(self.trained.settings)
 
     @property
-    def _fitted_strengths(self) -> dict[str, float]:
+    def fitted_strengths(self) -> dict[str, float]:
         """Strengths of the training by name."""
         return {} if self.trained is None else dict(self.trained.strengths)
 

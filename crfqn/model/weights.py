@@ -371,6 +371,15 @@ class FittedMatrix(FittedArray):
         model.model_ = replace(model.model_, **{self.field: WeightMatrix.of_sparse(matrix)})
 
 
+class FittedDense(FittedArray):
+    """Attribute of fitted estimators: the weights of a dense block; AttributeError without one."""
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is not None and not model.n_dense_:
+            raise AttributeError(f"{type(model).__name__} has no {self.field} of a training")
+        return super().__get__(model, owner)
+
+
 @dataclass(frozen=True, eq=False)
 class Axes:
     """Names of the rows and columns of a model's weights: labels or nodes, and features if they have names."""

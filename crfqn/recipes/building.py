@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from crfqn.recipes.schema import KINDS, Recipe, check_keys, shown
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 from crfqn.recipes.sources import Observed, Origin, Prepared
 from crfqn.registry import find
-
-if TYPE_CHECKING:
-    from crfqn.estimators.estimator import LinearEstimator
 
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
 # Parameters that other sections set, or the data.
@@ -59,7 +56,7 @@ def observe(
     return observe_documents(recipe, path, features, keeps_blank)
 
 
-def build_estimator(recipe: Recipe, **overrides: Any) -> "LinearEstimator":
+def build_estimator(recipe: Recipe, **overrides: Any) -> Any:
     """Return the untrained estimator of a recipe with parameters replaced by `overrides` that are not None; another
     `penalty` keeps the strengths that it has as well. A recipe over a taxonomy needs that of its data unless it is
     inferred: `taxonomy=prepared.given_taxonomy`. RecipeError for unknown settings of the solver section, InputError for

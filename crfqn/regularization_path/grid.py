@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from crfqn.atomic_write import replace_data_file
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import Strengths
-from crfqn.estimators.estimator import LinearEstimator
 from crfqn.parameters import Parameter, check_parameters
 
 LOOSER = 10.0  # times tol: the tolerance of all values but the last
@@ -90,7 +89,7 @@ class Grid:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, descending(getattr(self, name), name))
 
-    def parameter(self, estimator: LinearEstimator) -> str:
+    def parameter(self, estimator: Any) -> str:
         """Return the parameter that varies, "l1" or "group_l1"; InputError where the penalty has neither."""
         names = [name for name in ("l1", "group_l1") if getattr(self, name) is not None]
         parameter = names[0] if names else estimator.path_parameter
@@ -156,7 +155,7 @@ class LocalGrid:
     def __post_init__(self) -> None:
         check_parameters(self)
 
-    def parameter(self, estimator: LinearEstimator) -> None:
+    def parameter(self, estimator: Any) -> None:
         """Return None, as no single parameter descends."""
 
     def values(self, centre: Strengths, parameter: str) -> list[Strengths]:
@@ -216,7 +215,7 @@ class RegularizationPath:
     n_screening_violations : int64, weights that the strong rule had left out and the check of all gradients added
     """
 
-    models: tuple[LinearEstimator, ...]
+    models: tuple[Any, ...]
     score: NDArray[np.float64]
     fold_scores: NDArray[np.float64]
     l1_max: float
@@ -281,7 +280,7 @@ class RegularizationPath:
         return f"better than the default by {gain:.4f} ({noise}): {where}"
 
     @property
-    def best_model(self) -> LinearEstimator:
+    def best_model(self) -> Any:
         """Estimator at `best_index`."""
         return self.models[self.best_index]
 

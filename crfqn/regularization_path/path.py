@@ -30,9 +30,10 @@ from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError, warn_caller, without_item_warnings
 from crfqn.estimators.automatic import AUTO, Strengths, chosen_strengths
 from crfqn.estimators.chain import ChainCRF
-from crfqn.estimators.estimator import LinearEstimator
+from crfqn.estimators.estimator import fitted_under
 from crfqn.estimators.labels import are_sets
 from crfqn.estimators.problem import Problem
+from crfqn.estimators.settings import Settings
 from crfqn.messages import Where, named_places, places_among, validation_places
 from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Grid, LocalGrid, RegularizationPath
@@ -43,7 +44,7 @@ from crfqn.solvers.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool
 
-Score = Callable[[LinearEstimator], float]
+Score = Callable[[Any], float]
 
 
 @dataclass
@@ -55,7 +56,7 @@ class PreparedPath:
     weights are zero; at `point` the others are optimal for that; `automatic` is the value that "auto" stands for.
     """
 
-    settings: LinearEstimator
+    settings: Any
     problem: Problem
     solver: Any
     parameter: str = ""
@@ -66,11 +67,11 @@ class PreparedPath:
 
 @contextmanager
 def prepare_path(
-    estimator: LinearEstimator, X: Any, y: Any, sample_weight: Any = None, path_parameter: str | None = "l1"
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, path_parameter: str | None = "l1"
 ) -> Iterator[PreparedPath]:
     """Prepare trainings of an estimator: of a path, with the largest value of the parameter that descends, or for None
     around its strengths. A context manager, whose threads are there as long as the block runs."""
-    estimator._check_parameters()
+    estimator.check_parameters()
     if estimator.checkpoint is not None:
         raise InputError(
             f"checkpoint: expected None, as paths and grids keep none, got {estimator.checkpoint!r}"
@@ -108,7 +109,7 @@ class PathStep:
     """The training under one value: a fitted model, its score on the validation items (nan without), and
     `n_screening_violations`, the weights that the strong rule had left out and the check of all gradients added."""
 
-    model: LinearEstimator
+    model: Any
     score: float
     n_screening_violations: int = 0
 
@@ -168,16 +169,16 @@ def train(prepared: PreparedPath, strengths: Strengths, solver: Any, run: Run) -
     return minimize(problem.objective, penalty, solver, replace(run, **limits))
 
 
-def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> LinearEstimator:
+def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> Any:
     """Return an estimator fitted under strengths with the weights of `result`; it shares labels and names with
     others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
-        return prepared.settings._trained(prepared.problem, result, strengths)
+        return fitted_under(prepared.settings, prepared.problem, result, strengths)
 
 
 def crf_path(
-    estimator: LinearEstimator,
+    estimator: Any,
     X: Any,
     y: Any,
     *,
@@ -327,7 +328,7 @@ def score_on(scorer: Any, items: tuple[Any, Any] | None, where: Where) -> Score:
 
 
 def fold_scores_of(
-    estimator: LinearEstimator, fold: Fold, values: Any, grid: Grid | LocalGrid, scorer: Any
+    estimator: Any, fold: Fold, values: Any, grid: Grid | LocalGrid, scorer: Any
 ) -> Generator[float]:
     """Yield the score of a fold under each value; it ends with a training that is cut off, but for the first."""
     score, n_scores = score_on(scorer, (fold.X_test, fold.y_test), places_among(fold.test)), 0
@@ -378,7 +379,7 @@ def with_best_refined(prepared: PreparedPath, path: RegularizationPath, score: S
 
 def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
     """Raise InputError for arguments of `crf_path` that do not go together or are of another type."""
-    if not isinstance(estimator, LinearEstimator):
+    if not isinstance(estimator, Settings):
         raise InputError(
             f"estimator: expected a ChainCRF, TaxonomyCRF or MulticlassCRF, got {type(estimator).__name__}"
         )

@@ -92,7 +92,7 @@ def n_possible(estimator: Any, weights: Model | None) -> int:
     """Return the number of weights that the model could have; 0 where it has none of single features."""
     if weights is None:
         return 0
-    known = estimator._n_weights or estimator.training_.get("n_weights")
+    known = estimator.n_weights_ or estimator.training_.get("n_weights")
     if estimator.LABELS_SEQUENCES and isinstance(known, int):
         return known
     n_rows = len(weights.node_names)

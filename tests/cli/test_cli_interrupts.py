@@ -57,7 +57,7 @@ class TestInterrupts:
         _fit(model, prepared, Interrupts(), {})
         assert model.result_.status.name == "INTERRUPTED"
         model = MulticlassCRF(l1=0.1)
-        model._learn_labels = interrupt  # before the training begins
+        model.learn_labels = interrupt  # before the training begins
         prepared.X_train = [[1.0, 0], [0, 1]] * 3
         with pytest.raises(KeyboardInterrupt):
             _fit(model, prepared, Interrupts(), {})

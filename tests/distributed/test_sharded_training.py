@@ -132,7 +132,7 @@ def test_copies_of_a_model(threads):
     assert model.get_params()["client"] is threads
     for made in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert (made.client, made.l1) == (threads.scheduler.address, 2.0)
-    assert "client" not in ChainCRF()._settings()
+    assert "client" not in ChainCRF().stored_parameters()
 
 
 @pytest.mark.parametrize(

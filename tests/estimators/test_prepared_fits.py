@@ -31,7 +31,7 @@ def test_the_problem_is_that_of_fit(model):
     assert found.value == pytest.approx(model.result_.value, rel=1e-6)
     classes = problem.space.model(problem.start).classes_
     assert classes.tolist() == model.classes_.tolist()
-    assert problem.strengths == model._fitted_strengths
+    assert problem.strengths == model.fitted_strengths
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():

@@ -97,7 +97,7 @@ def test_a_shift_changes_the_intercepts_only(name, form, centred_fits):
     assert found.result_.status is expected.result_.status
     assert found.result_.n_iter <= 1.2 * expected.result_.n_iter + 2
     assert found.result_.value == pytest.approx(expected.result_.value, rel=1e-6)
-    assert found._fitted_strengths == pytest.approx(expected._fitted_strengths, rel=1e-12)
+    assert found.fitted_strengths == pytest.approx(expected.fitted_strengths, rel=1e-12)
     np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-4)
     intercepts = found.intercept_ + shift * found.coef_.sum(axis=1)
     if name not in ("against the rest", "least squares", "taxonomy"):  # else centred otherwise

@@ -101,7 +101,7 @@ def answers_of(model: Any, X: Any) -> dict[str, Any]:
             continue
         if not {*more} <= {*inspect.signature(getattr(model, method)).parameters}:
             continue
-        if name == "predict_spans" and model._transitions.scheme is None:
+        if name == "predict_spans" and model.transitions.scheme is None:
             continue
         found[name] = as_json(getattr(model, method)(X, **more))
     return found

@@ -60,7 +60,7 @@ class TestJson:
         for name in ("coords", "weights"):
             assert np.array_equal(getattr(again.result_, name), getattr(saved.result_, name))
         assert again.result_.status is model.result_.status
-        assert again._settings() == model._settings()
+        assert again.stored_parameters() == model.stored_parameters()
         interchange.write(again, tmp_path / "again.json")
         assert json.loads((tmp_path / "again.json").read_text()) == json.loads(path.read_text())
 

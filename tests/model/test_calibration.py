@@ -63,7 +63,7 @@ def scaled(model):
     if model.LABELS_SEQUENCES:
         other.edge_coef_ = model.edge_coef_ / TEMPERATURE
     else:
-        other.model_ = dataclasses.replace(other._fitted, intercept=model.intercept_ / TEMPERATURE)
+        other.model_ = dataclasses.replace(other.current_model, intercept=model.intercept_ / TEMPERATURE)
     return other
 
 
@@ -141,7 +141,9 @@ def test_probabilities_are_those_of_weights_divided_by_the_temperature(how):
     expected = scaled(model)
     if is_dense:
         expected.dense_coef_ = model.dense_coef_ / TEMPERATURE
-        expected.model_ = dataclasses.replace(expected._fitted, dense_coef_=model.dense_coef_ / TEMPERATURE)
+        expected.model_ = dataclasses.replace(
+            expected.current_model, dense_coef_=model.dense_coef_ / TEMPERATURE
+        )
     labels = model.predict(X).tolist()
     model.calibrate(temperature=TEMPERATURE)
     assert model.predict(X).tolist() == labels

@@ -63,7 +63,7 @@ class DenseMap(FeatureMap):
         dense = cls(x, offsets, has_constant, pool or Pool())
         if np.isfinite(x.sum(dtype=np.float64)):
             return dense
-        for stretch in dense._stretches(0, dense.n_positions):
+        for stretch in dense.stretches(0, dense.n_positions):
             wrong = np.argwhere(~np.isfinite(x[stretch]))
             if wrong.size:
                 position, feature = stretch.start + wrong[0, 0], wrong[0, 1]
@@ -95,7 +95,7 @@ class DenseMap(FeatureMap):
         centre, weights = np.zeros(self.n_features), np.ones(self.n_positions) if weights is None else weights
         means, first_row = centre[: self.n_stored], self._uncentred(slice(0, 1), slice(None))[0]
         with np.errstate(over="ignore", invalid="ignore"):
-            for stretch in self._stretches(0, self.n_positions):
+            for stretch in self.stretches(0, self.n_positions):
                 means += weights[stretch] @ self._uncentred(stretch, slice(None))
             means /= weights.sum()
             is_first = np.abs(means - first_row) <= SAME * np.abs(first_row)

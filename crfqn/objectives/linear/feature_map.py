@@ -158,7 +158,7 @@ class FeatureMap:
         """max_t x_tf^2, float64 (F,): the square of the unit that each feature is measured in."""
         largest = np.zeros(self.n_features)
         stored = largest[: self.n_stored]
-        for stretch in self._stretches(0, self.n_positions):
+        for stretch in self.stretches(0, self.n_positions):
             np.maximum(stored, np.abs(self.tile(stretch, slice(None))).max(axis=0), out=stored)
         largest[self.n_stored :] = 1.0
         with np.errstate(over="ignore"):
@@ -173,7 +173,7 @@ class FeatureMap:
         columns: Any = np.flatnonzero(stored.any(axis=0))
         columns = slice(None) if columns.size >= MOSTLY * self.n_stored else columns
         stored = stored[:, columns]
-        stretches = [*self._stretches(0, self.n_positions)]
+        stretches = [*self.stretches(0, self.n_positions)]
         is_all = states.size == scores.shape[0]
 
         def run(part: int) -> None:
@@ -185,7 +185,7 @@ class FeatureMap:
 
         self.pool.each(len(stretches), run)
 
-    def _stretches(self, begin: int, end: int, width: int | None = None) -> Iterator[slice]:
+    def stretches(self, begin: int, end: int, width: int | None = None) -> Iterator[slice]:
         """Yield the positions begin ... end - 1 tile by tile, of so many features (all)."""
         length = TILE_NUMBERS // max(self.n_stored if width is None else width, 1)
         length = max(FEWEST_POSITIONS, min(length, POSITIONS))
@@ -236,7 +236,7 @@ class FeatureMap:
             is_all = features.size == self.n_stored
             columns = slice(None) if is_all else slice(int(features[0]), int(features[-1]) + 1)
         sums = np.zeros((table.shape[0], features.size))
-        for stretch in self._stretches(begin, end, features.size):
+        for stretch in self.stretches(begin, end, features.size):
             values = self.tile(stretch, columns)
             sums += table[:, stretch] @ (values if power == 1 else np.square(values))
         return sums
@@ -393,7 +393,7 @@ class FeatureMap:
         def times(v: Vector) -> Vector:
             """Return |X|' diag(c) |X| v."""
             out = np.zeros(self.n_features)
-            for stretch in self._stretches(0, self.n_positions):
+            for stretch in self.stretches(0, self.n_positions):
                 tile = np.abs(self.tile(stretch, slice(None)))
                 image = c[stretch] * (tile @ v[: self.n_stored] + v[self.n_stored :].sum())
                 out[: self.n_stored] += image @ tile

@@ -16,9 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import AUTO, SolverTable, Strengths, make_penalty
-from crfqn.estimators.items import ItemEstimator, ItemPredictions
+from crfqn.estimators.automatic import AUTO, SolverTable
+from crfqn.estimators.items import ItemEstimator, ItemParameters
 from crfqn.estimators.labels import LabelSets
+from crfqn.estimators.settings import Settings
 from crfqn.estimators.training import available_if
 from crfqn.model.labels import LabelSpace
 from crfqn.model.model import Decoding
@@ -27,7 +28,6 @@ from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, name
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.papers.agarwal2014.gls import GLS, Link
 from crfqn.parameters import PARAMETERS
-from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.projections import project_simplex
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 
@@ -45,7 +45,7 @@ def clipped(table: Vector, is_exclusive: bool) -> Vector:
 
 def has_one_label(model: Any) -> bool:
     """Return True where items have one label each; AttributeError, as scikit-learn asks, if not."""
-    if model._is_fitted and not model._is_exclusive:
+    if model.is_fitted and not model.is_exclusive:
         raise AttributeError("items have several labels: predict_proba has the probability of each")
     return True
 
@@ -55,25 +55,29 @@ def potential_of(link: Any, is_exclusive: bool) -> Potential:
     return named_link(LINK_OF[is_exclusive] if isinstance(link, str) and link == AUTO else link)
 
 
-class LeastSquaresPredictions(ItemPredictions):
-    """Predictions of the classifiers by least squares: probabilities of labels, and label sets by these."""
+class LeastSquaresPredictions:
+    """Methods of the classifiers by least squares: probabilities of labels, and label sets by these."""
 
     TAKES_SETS: ClassVar[bool] = True
+
+    classes_: Any
+    class_scores: Any
+    current_model: Any
 
     def _probabilities(self, scores: Vector) -> Vector:
         """Return the predicted probability of each label, (K, items), from scores (K, items)."""
         raise NotImplementedError
 
     @property
-    def _is_exclusive(self) -> bool:
+    def is_exclusive(self) -> bool:
         """Whether an item has one label."""
-        return self._fitted.labels.has_one_label
+        return self.current_model.labels.has_one_label
 
-    def _targets_of(self, sets: LabelSets) -> Vector:
+    def targets_of_sets(self, sets: LabelSets) -> Vector:
         """Return the label sets as vertices of the simplex or of the hypercube, (K, I)."""
         return np.ascontiguousarray(sets.table.toarray().T)
 
-    def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
+    def chosen_labels(self, scores: Vector) -> NDArray[np.bool_]:
         return self._probabilities(scores.T).T >= HALF
 
     def predict_proba(self, X: Any) -> Vector:
@@ -82,12 +86,12 @@ class LeastSquaresPredictions(ItemPredictions):
         Rows sum to 1 where an item has one label.
         """
         check_is_fitted(self)
-        return np.concatenate([self._shown(scores) for scores in self._class_scores(X)])
+        return np.concatenate([self._shown(scores) for scores in self.class_scores(X)])
 
     def _shown(self, scores: Vector) -> Vector:
         """Return probabilities, (items, K), from scores; none is exactly 0 or 1 where items may have several labels."""
         probabilities = self._probabilities(scores).T
-        return probabilities if self._is_exclusive else np.clip(probabilities, NEVER, 1.0 - NEVER)
+        return probabilities if self.is_exclusive else np.clip(probabilities, NEVER, 1.0 - NEVER)
 
     def predict_log_proba(self, X: Any) -> Vector:
         """Return the logarithms of `predict_proba`, (n_items, n_labels), in nats; -inf for 0."""
@@ -99,7 +103,7 @@ class LeastSquaresPredictions(ItemPredictions):
         """Return the best label of each item and the logarithm of its probability; X and errors as in `predict`."""
         check_is_fitted(self)
         codes, best = [], []
-        for scores in self._class_scores(X):
+        for scores in self.class_scores(X):
             codes.append(scores.argmax(axis=0))
             best.append(np.take_along_axis(self._probabilities(scores), codes[-1][None], axis=0)[0])
         with np.errstate(divide="ignore"):
@@ -113,7 +117,7 @@ LEAST_SQUARES_PARAMETERS = {
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GeneralizedLeastSquares(LeastSquaresPredictions, ItemEstimator):
+class GeneralizedLeastSquares(ItemParameters, Settings, LeastSquaresPredictions, ItemEstimator):
     """A generalised linear model E[y | x] = g(W x + b), trained by repeated least squares.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),
@@ -188,21 +192,11 @@ class GeneralizedLeastSquares(LeastSquaresPredictions, ItemEstimator):
     l1: float | str | None = field(default=0.0, init=False)
     l2: float | None = field(default=1.0, kw_only=False)
     group_l1: float | str | None = field(default=0.0, init=False)
+    penalty: str = field(default="l2", init=False)
     tol: float = 1e-3
     link: Any = AUTO
 
-    @property
-    def path_parameter(self) -> str:
-        return "l2"
-
-    @property
-    def strengths_asked(self) -> dict[str, float]:
-        return {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}
-
-    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
-        return make_penalty("l2", strengths, layout)
-
-    def _loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
+    def make_loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
         potential = potential_of(self.link, labels.has_one_label)
         if isinstance(potential, LogSumExp) and not labels.has_one_label:
             raise InputError(
@@ -213,23 +207,23 @@ class GeneralizedLeastSquares(LeastSquaresPredictions, ItemEstimator):
         return Link(potential, targets)
 
     def _probabilities(self, scores: Vector) -> Vector:
-        potential = potential_of(self._fitted.trained.settings["link"], self._is_exclusive)
-        return clipped(potential.gradient(scores), self._is_exclusive)
+        potential = potential_of(self.current_model.trained.settings["link"], self.is_exclusive)
+        return clipped(potential.gradient(scores), self.is_exclusive)
 
-    def _is_centred(self, labels: LabelSpace) -> bool:
+    def is_centred(self, labels: LabelSpace) -> bool:
         """The softmax is the only known link that ignores what all scores share."""
         return isinstance(potential_of(self.link, labels.has_one_label), LogSumExp)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if not (isinstance(self.link, str) and self.link == AUTO):
             named_link(self.link)
 
-    def _settings(self) -> dict[str, Any]:
+    def stored_parameters(self) -> dict[str, Any]:
         named = (name for name, known in LINKS.items() if known == self.link)
-        return super()._settings() | {"link": next(named, self.link)}
+        return super().stored_parameters() | {"link": next(named, self.link)}
 
     @staticmethod
-    def _check_stored(settings: Mapping[str, Any]) -> None:
+    def check_stored(settings: Mapping[str, Any]) -> None:
         if not isinstance(settings["link"], str):
             raise InputError(f"link: a model file holds links by name, {[*LINKS]}, got {settings['link']!r}")

@@ -31,8 +31,8 @@ from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.item_data import READ, Columns, Targets, check_classes, read_rows, validated
+from crfqn.estimators.items import ItemPredictions
 from crfqn.estimators.labels import LabelSets, are_sets
-from crfqn.estimators.settings import Parameters
 from crfqn.estimators.training import Callbacks, CallbackSupportMixin, pass_on_interrupt, with_tasks
 from crfqn.model.content import ModelContent, finite, read_names, read_size
 from crfqn.model.labels import LabelSpace
@@ -337,7 +337,9 @@ class StagedModel(FittedModel):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin, Estimator, Generic[StagesT]):
+class StagedEstimator(
+    LeastSquaresPredictions, ItemPredictions, CallbackSupportMixin, Estimator, Generic[StagesT]
+):
     """Base of the estimators whose predictions are corrected stage by stage, under l2/2 ||W||^2, a ridge."""
 
     l2: float | None = field(default=1.0, kw_only=False)
@@ -405,9 +407,9 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
         KeyboardInterrupt
             Ctrl-C; the model has the stages so far, and is usable.
         """
-        self._check_parameters()
+        self.check_parameters()
         X, targets, columns = read_rows(X, y, sample_weight, self)
-        space, parts, reading = targets.space, [(X, targets)], self._holding(columns)
+        space, parts, reading = targets.space, [(X, targets)], self.with_model(columns)
         held_out = None if validation is None else HeldOut.of(reading, space, *validation)
         stops_early = X.shape[0] >= FEWEST_SPLIT if self.early_stopping == AUTO else bool(self.early_stopping)
         if held_out is None and stops_early:  # stages are learnt from a part, then as many from the whole
@@ -437,10 +439,10 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
         Memory is O(n_items n_labels), and O(rows of a block x features of a stage). A linear or calibrated stage reads
         the blocks twice, a logistic one in every step.
         """
-        self._check_parameters()
+        self.check_parameters()
         if self.early_stopping != AUTO and self.early_stopping and validation is None:
             raise InputError("early_stopping: expected validation=(X, y) beside blocks, got none")
-        reading = self._holding(Columns())
+        reading = self.with_model(Columns())
         sets = labels_of_blocks(blocks, reading)
         space = LabelSpace.flat(sets.classes, sets.form)
         held_out = None if validation is None else HeldOut.of(reading, space, *validation)
@@ -449,7 +451,7 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
         with Pool(self.n_threads) as pool:
             items = ItemStream(
                 lambda: (validated(reading, canonical(X), reset=False, **READ) for X, _ in blocks),
-                self._targets_of(sets), weights, False, pool,
+                self.targets_of_sets(sets), weights, False, pool,
             )  # fmt: skip
             return self._learn_stages(reading.model_, space, held_out, items)
 
@@ -534,9 +536,9 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
         """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
         if (
             self.warm_start
-            and self._is_fitted
+            and self.is_fitted
             and columns.n_features_in_ == self.n_features_in_
-            and space.form == self._fitted.labels.form
+            and space.form == self.current_model.labels.form
             and np.array_equal(space.classes, self.classes_)
         ):
             stages = self.stages_.copied()
@@ -577,7 +579,7 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
             classes_=space.classes,
             n_features_in_=columns.n_features_in_,
             trained=Trained(
-                result, {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}, self._settings()
+                result, {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}, self.stored_parameters()
             ),
             labels=space,
             stages=stages,
@@ -595,12 +597,12 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
     def _probabilities(self, scores: Vector) -> Vector:
         return self.stages_.probabilities(scores)
 
-    def _new(self, X: Any) -> Any:
-        X = super()._new(X)
+    def checked_items(self, X: Any) -> Any:
+        X = super().checked_items(X)
         return X.tocsr() if hasattr(X, "tocsr") else X
 
-    def _class_scores(self, X: Any) -> Iterator[Vector]:
-        X = self._new(X)
+    def class_scores(self, X: Any) -> Iterator[Vector]:
+        X = self.checked_items(X)
         with single_threaded_blas(), Pool(self.n_threads) as pool:
             for first in range(0, X.shape[0], ROWS):
                 *_, last = self.stages_.replay(X[first : first + ROWS], len(self.classes_), pool)
@@ -608,7 +610,7 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
 
     def _staged_scores(self, X: Any) -> Iterator[Vector]:
         """Yield the scores of all items after each stage, (K, I)."""
-        X = self._new(X)
+        X = self.checked_items(X)
         with single_threaded_blas(), Pool(self.n_threads) as pool:
             predictions = self.stages_.replay(X, len(self.classes_), pool)
             next(predictions)
@@ -617,31 +619,31 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
     def staged_decision_function(self, X: Any) -> Iterator[Vector]:
         """Yield `decision_function(X)` after each stage."""
         for scores in self._staged_scores(X):
-            yield scores[1] - scores[0] if self._is_exclusive and len(scores) == 2 else scores.T
+            yield scores[1] - scores[0] if self.is_exclusive and len(scores) == 2 else scores.T
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
         """Yield `predict(X)` after each stage."""
         for scores in self._staged_scores(X):
-            if self._is_exclusive:
+            if self.is_exclusive:
                 yield self.classes_[scores.argmax(axis=0)]
             else:
-                yield self._as_table(self._chosen(scores.T))
+                yield self.as_table(self.chosen_labels(scores.T))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Vector]:
         """Yield `predict_proba(X)` after each stage."""
         for scores in self._staged_scores(X):
             yield self._shown(scores)
 
-    def _all_weights(self) -> SparseWeights:
+    def all_weights(self) -> SparseWeights:
         """Return all weights of all stages, one after the other."""
         weights = np.concatenate([np.empty(0), *(table.ravel() for table in self.stages_.tables)])
         return SparseWeights(np.arange(weights.size), weights)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         Basis(self.basis)
 
-    def _model_of_file(self, file: ModelFile) -> StagedModel:
+    def model_of_file(self, file: ModelFile) -> StagedModel:
         labels = LabelSpace.of_file(file, has_sets=True)
         n_features = read_size(file, labels.n_nodes)
         return StagedModel(
@@ -654,18 +656,18 @@ class StagedEstimator(Parameters, LeastSquaresPredictions, CallbackSupportMixin,
             feature_names=read_names(file, n_features),
         )
 
-    def _settings(self) -> dict[str, Any]:
+    def stored_parameters(self) -> dict[str, Any]:
         basis = [int(power) for power in self.basis] if Basis(self.basis).is_powers else self.basis
-        return super()._settings() | {"basis": basis}
+        return super().stored_parameters() | {"basis": basis}
 
     @staticmethod
-    def _check_stored(settings: Mapping[str, Any]) -> None:
+    def check_stored(settings: Mapping[str, Any]) -> None:
         if not isinstance(settings["basis"], list):
             raise InputError(
                 f"basis: a model file holds powers, and no transformers; got {settings['basis']!r}"
             )
 
     @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+    def from_stored(cls, settings: dict[str, Any]) -> Self:
         Basis(settings["basis"])
-        return super()._from_settings(settings | {"basis": tuple(settings["basis"])})
+        return super().from_stored(settings | {"basis": tuple(settings["basis"])})

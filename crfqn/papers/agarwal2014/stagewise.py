@@ -298,8 +298,8 @@ class StagewiseRegression(StagedEstimator[Stages]):
             tol=float(self.tol),
         )
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         as_generator(self.generator)
         if self.n_rounds > 1 and self.update != "linear":
             raise InputError(f"n_rounds: expected 1 with update={self.update!r}, got {self.n_rounds}")
@@ -311,12 +311,12 @@ class StagewiseRegression(StagedEstimator[Stages]):
         rows, last = trace.rows, stages.n_stages - trace.rows[0].iteration
         rows[last] = replace(rows[last], value=value, seconds=time.perf_counter() - started)
 
-    def _settings(self) -> dict[str, Any]:
-        return super()._settings() | {"generator": stored_generator(self.generator)}
+    def stored_parameters(self) -> dict[str, Any]:
+        return super().stored_parameters() | {"generator": stored_generator(self.generator)}
 
     @staticmethod
-    def _check_stored(settings: Mapping[str, Any]) -> None:
-        StagedEstimator._check_stored(settings)
+    def check_stored(settings: Mapping[str, Any]) -> None:
+        StagedEstimator.check_stored(settings)
         generator = settings["generator"]
         if not isinstance(generator, (str, dict)):
             raise InputError(
@@ -324,8 +324,8 @@ class StagewiseRegression(StagedEstimator[Stages]):
             )
 
     @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        return super()._from_settings(settings | {"generator": restored_generator(settings["generator"])})
+    def from_stored(cls, settings: dict[str, Any]) -> Self:
+        return super().from_stored(settings | {"generator": restored_generator(settings["generator"])})
 
     def _stored_stages(self, file: ModelFile, labels: LabelSpace, n_features: int) -> Stages:
         arrays = {

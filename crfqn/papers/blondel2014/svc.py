@@ -26,7 +26,6 @@ from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.item_data import Columns, validated
 from crfqn.estimators.items import ItemPredictions
 from crfqn.estimators.labels import share_right
-from crfqn.estimators.settings import Parameters
 from crfqn.estimators.training import pass_on_interrupt
 from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_entries, read_labels
 from crfqn.model.trained import Fitted, FittedModel, Trained
@@ -176,7 +175,7 @@ class SupportVectors(FittedModel):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MulticlassSVC(Parameters, ClassifierMixin, Estimator):
+class MulticlassSVC(ClassifierMixin, Estimator):
     """A multiclass support vector machine with a kernel, one problem for all classes, trained to a certified gap.
 
     Minimises over functions f_k of the kernel's space, one a class (Crammer and Singer 2002),
@@ -300,8 +299,8 @@ class MulticlassSVC(Parameters, ClassifierMixin, Estimator):
         KeyboardInterrupt
             Ctrl-C; the model has the best variables so far, and is usable.
         """
-        self._check_parameters()
-        reading = self._holding(Columns())
+        self.check_parameters()
+        reading = self.with_model(Columns())
         X, names = validated(reading, canonical(X), item_labels(y), accept_sparse="csr", dtype=np.float64)
         check_classification_targets(names)
         classes, codes = encode_labels(names, np.arange(len(names) + 1))
@@ -327,7 +326,9 @@ class MulticlassSVC(Parameters, ClassifierMixin, Estimator):
             kind=self.KIND,
             classes_=classes,
             n_features_in_=reading.model_.n_features_in_,
-            trained=Trained(replace(result, coords=NO_COORDS, weights=NO_VALUES), {}, self._settings()),
+            trained=Trained(
+                replace(result, coords=NO_COORDS, weights=NO_VALUES), {}, self.stored_parameters()
+            ),
             feature_names=reading.model_.feature_names,
             kernel=function,
             support=kept,
@@ -412,27 +413,27 @@ class MulticlassSVC(Parameters, ClassifierMixin, Estimator):
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)
         X = validated(self, canonical(X), reset=False, accept_sparse="csr", dtype=np.float64)
-        return self._fitted.scores(X)
+        return self.current_model.scores(X)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         kernels = [*NAMED, PRECOMPUTED]
         if not (callable(self.kernel) or (isinstance(self.kernel, str) and self.kernel in kernels)):
             raise InputError(f"kernel: expected a function or one of {kernels}, got {self.kernel!r}")
         if not (self.solver is None or isinstance(self.solver, DualDecomposition)):
             raise InputError(f"solver: expected None or a DualDecomposition, got {self.solver!r}")
 
-    def _all_weights(self) -> SparseWeights:
+    def all_weights(self) -> SparseWeights:
         flat = self.dual_coef_.ravel()
         coords = np.flatnonzero(flat)
         return SparseWeights(coords, flat[coords])
 
     @staticmethod
-    def _check_stored(settings: Mapping[str, Any]) -> None:
+    def check_stored(settings: Mapping[str, Any]) -> None:
         if callable(settings["kernel"]):
             raise InputError(
                 "kernel: a model file holds no code, so a kernel that is a function cannot be saved"
             )
 
-    def _model_of_file(self, file: ModelFile) -> SupportVectors:
+    def model_of_file(self, file: ModelFile) -> SupportVectors:
         return SupportVectors.of_file(file, KernelFunction(self.kernel, 1.0, self.degree, self.coef0))

@@ -23,7 +23,6 @@ from crfqn import (
     TaxonomyCRF,
     crf_path,
 )
-from crfqn.compat.observed_chain import ObservedChain
 from crfqn.regularization_path import Grid
 
 DIGITS, DIGIT = load_digits(n_class=3, return_X_y=True)
@@ -36,7 +35,6 @@ MODELS = {
     "chain": (ChainCRF(l1=0.2, l2=0.1), CHAIN),
     "margin": (ChainCRF(l2=1.0, loss="hinge", tol=0.1), CHAIN),
     "perceptron": (ChainCRF(solver="averaged-perceptron"), CHAIN),
-    "observed chain": (ObservedChain(l1=0.2, all_possible_states=False), CHAIN),
     "flat": (MulticlassCRF(l1=0.1, class_weight={0: 2.0}), ITEMS),
     "classifier": (MulticlassClassifier(penalty="l1/l2", loss="squared-hinge"), ITEMS),
     "taxonomy": (TaxonomyCRF(l1=0.1), ITEMS),
