@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 import warnings
 from dataclasses import replace
 from functools import cache, partial
@@ -20,7 +19,7 @@ import scipy.optimize
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from crfqn import MulticlassClassifier, choices
+from crfqn import MulticlassClassifier, choices, registry
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import SOLVERS, named_solver
@@ -194,13 +193,9 @@ def rows():
 
 @pytest.fixture
 def tables(monkeypatch):
-    """The page's classes in files of their own, and their rows in the tables."""
-    for module, name in (
-        ("crfqn.objectives.losses.squared", "SquaredLoss"),
-        ("crfqn.penalties.adaptive", "AdaptiveLasso"),
-        ("crfqn.penalties.steeper", "SteeperLasso"),
-    ):
-        monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{name: getattr(page(), name)}))
+    """The page's classes under their names, and their rows in the tables."""
+    for name in ("SquaredLoss", "AdaptiveLasso", "SteeperLasso"):
+        monkeypatch.setitem(registry._IMPORTS, name, vars(page()).get)
     found = rows()
     for name, row in found.items():
         table, parameter = (
