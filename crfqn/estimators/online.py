@@ -34,7 +34,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status, Trace
 from crfqn.solvers.dual.decomposition_state import DualItems
-from crfqn.solvers.stochastic.item_kernels import AveragedRows
+from crfqn.solvers.stochastic.item_kernels import LearnedWeights
 from crfqn.solvers.stochastic.state import PerceptronState
 
 
@@ -43,7 +43,7 @@ class Memory:
     """The state after a batch: the weights of all passes (of the features less `centre`, (F,), None for none), the
     number of features, and the generator of the order of items."""
 
-    rows: AveragedRows
+    rows: LearnedWeights
     n_features: int
     random: np.random.Generator
     centre: Vector | None = None

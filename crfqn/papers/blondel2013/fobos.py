@@ -21,13 +21,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import aligned_rows
 from crfqn.objectives.objective import MethodState
 from crfqn.objectives.part import Part
-from crfqn.papers.blondel2013.fobos_kernels import (
-    ETA0,
-    RowData,
-    ShrunkRows,
-    apply_accrued_penalty,
-    learn_rows,
-)
+from crfqn.papers.blondel2013.fobos_kernels import ETA0, ShrunkRows, apply_accrued_penalty, learn_rows
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -40,7 +34,6 @@ from crfqn.solvers.protocols import (
 )
 from crfqn.solvers.stochastic.sgd import GradientEpochs, finite_value
 from crfqn.solvers.stochastic.state import LearnedRows
-from crfqn.threads import in_time
 
 RATES = tuple(10.0**power for power in range(-3, 4))
 
@@ -87,19 +80,18 @@ class FobosState(LearnedRows):
         """Take a step on each of the items `order`, with eta_t = eta0 / sqrt(t), t the steps since the start, from 1.
         Sequential, whatever the number of threads. Afterwards no penalty is outstanding."""
         self.rows.rates[ETA0] = eta0
-        part = self.parts[0]
-        others, loss = self.items[order], part.loss
-        indptr, features, values = part.map.store.by_position()
-        starts, sets = loss.label_sets
-        data = RowData(indptr, features, values, loss.labels, starts, sets, part.weights)
-        for piece in in_time(self.width * (indptr[others + 1] - indptr[others])):
-            items = others[piece]
+        loss = self.parts[0].loss
+        for _, data, items in self.runs(order):
             while items.size:
-                items = items[learn_rows(loss.code, items, data, self.n_states, self.rows) :]
+                n_steps = learn_rows(loss.code, items, data, *loss.label_sets, self.n_states, self.rows)
+                items = items[n_steps:]
                 if items.size:  # the scale has gone out of range
                     apply_accrued_penalty(self.rows)
         apply_accrued_penalty(self.rows)
         self.owner.n_passes += order.size / self.n_items
+
+    def targets(self, part: Part) -> NDArray[np.integer]:
+        return part.loss.labels
 
     def weights(self) -> tuple[Coords, Vector]:
         """Return the sorted coordinates of the weights that are not 0, and their values."""

@@ -29,24 +29,11 @@ from crfqn.kernels.margins import (
     slopes,
 )
 from crfqn.kernels.row_norm import shrink_block
-from crfqn.kernels.rows import add_picked
+from crfqn.solvers.stochastic.item_kernels import score_position
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, L1, L2, GROUP = 0, 1, 2, 3  # places in `rates`
 SMALLEST_SCALE = 1e-100
-
-
-class RowData(NamedTuple):
-    """Items: their features, compressed by item (CSR), labels and weights; values (0,): all are 1; starts, sets : the
-    labels of items that have several (RANKING), empty otherwise."""
-
-    indptr: np.ndarray
-    features: np.ndarray
-    values: np.ndarray
-    labels: np.ndarray
-    starts: np.ndarray
-    sets: np.ndarray
-    weights: np.ndarray
 
 
 class ShrunkRows(NamedTuple):
@@ -114,10 +101,13 @@ def scores_to_margins(loss, n_states, label, margins, probabilities, losses, row
 
 
 @kernel
-def learn_rows(loss, order, data, n_states, rows):
+def learn_rows(loss, order, data, starts, sets, n_states, rows):
     """Take a step on each of the items `order`, until the scale is too small to go on; returns the number of steps.
-    Comparisons let NaN pass, so that a run that diverges is noticed."""
-    indptr, features, values, labels, starts, sets, weights = data
+    Comparisons let NaN pass, so that a run that diverges is noticed.
+
+    data : ItemData; starts, sets : the labels of items that have several (RANKING), empty otherwise
+    """
+    _, indptr, features, values, labels, weights = data
     table, counters, rates = rows.table, rows.counters, rows.rates
     width = table.shape[1]
     margins, losses = np.empty((1, width)), np.zeros(1)
@@ -131,8 +121,7 @@ def learn_rows(loss, order, data, n_states, rows):
         begin, end = indptr[i], indptr[i + 1]
         for e in range(begin, end):
             apply_accrued(features[e], rows, workspace)
-        margins[:] = 0.0
-        add_picked(margins[0], table, features, begin, end, values)
+        score_position(i, data, table, margins[0])
         if loss == RANKING:
             for e in range(starts[i], starts[i + 1]):
                 relevance[0, sets[e]] = 1.0

@@ -1,7 +1,8 @@
 """Dual variables of structured hinges: each item's distribution over its labellings, and the weights.
 
-Kept are the labellings with a share, its planes, some of the K^T of an item. The kernels (`frank_wolfe_kernels.py`)
-have the equations. Shapes: I items, N positions, F features, K states; width = K rounded up to LANES.
+Kept are the labellings with a share, its planes, some of the K^T of an item. The equations are in
+`solvers/stochastic/frank_wolfe_kernels.py`. Shapes: I items, N positions, F features, K states; width = K rounded up to
+LANES.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from crfqn.arrays import Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.solvers.dual.frank_wolfe_kernels import GAIN, OPERATIONS, Planes, improve
+from crfqn.solvers.stochastic.frank_wolfe_kernels import GAIN, OPERATIONS, PairwiseSteps, Planes
+from crfqn.solvers.stochastic.item_kernels import ItemData, ItemSpace
 from crfqn.solvers.stochastic.state import LearnedRows
 
 FEWEST_PLACES = 4  # of an item at first, as most have one to three planes
@@ -25,7 +27,7 @@ class FrankWolfeState(LearnedRows):
     """Dual variables of the items, and the weights that they make; all expect at first what is observed, w = 0.
 
     owner, penalty : the objective with structured hinges; l2/2 ||w||^2 with l2 > 0, InputError for others
-    rows : AveragedRows, w
+    rows : LearnedWeights, w
     planes : Planes of each part
     """
 
@@ -39,7 +41,7 @@ class FrankWolfeState(LearnedRows):
             )
         super().__init__(owner)
         self.l2 = penalty.l2
-        self.rows = self.averaged_rows(has_mean=False)
+        self.rows = self.new_weights()
         self.planes = [observed_planes(part) for part in self.parts]
         self._gaps = np.full(owner.n_items, np.inf)
         self._gaps_of_planes = self._gaps.copy()
@@ -74,25 +76,32 @@ class FrankWolfeState(LearnedRows):
             labels[ranges_of(heads[:-1], places * lengths)] = planes.labels
             self.planes[which] = Planes(first, planes.n_used, shares, losses, heads[:-1], labels)
 
-    def visit(
-        self, order: NDArray[np.integer], moves: bool = True, among_planes: bool = False
-    ) -> tuple[float, float]:
-        """Measure the gaps of the items `order`, numbers below `n_items`, and take a step on each if it moves, towards
-        the worst of all labellings or, in chains, of those of its planes. Sequential, whatever the number of threads.
+    def visit(self, order: NDArray[np.integer], among_planes: bool = False) -> tuple[float, float]:
+        """Measure the gaps of the items `order`, numbers below `n_items`, and take a step on each, towards the worst of
+        all labellings or, in chains, of those of its planes.
 
         Returns about how many multiplications it took, and by how much the dual objective has risen.
         """
-        totals = np.zeros(2)
-        for which, items in self.runs(order):
-            planes = self.planes[which]
-            measured = self._gaps_of_planes if among_planes else self._gaps
-            gaps = measured[self.bounds[which] : self.bounds[which + 1]]
-            data = self.item_data(which)._replace(weights=self._masses[which])
-            improve(items, data, self.item_structure, planes, among_planes, moves, gaps, self.rows, totals)
+        totals = self.rows.counters
+        totals[:] = 0.0
+        self.step(order, (self._gaps_of_planes if among_planes else self._gaps, among_planes))
         if not among_planes:
             self._gaps_of_planes[self.items[order]] = self._gaps[self.items[order]]
             self.owner.n_passes += order.size / max(self.n_items, 1)
         return float(totals[OPERATIONS]), self.l2 * float(totals[GAIN])
+
+    def item_data(self, which: int) -> ItemData:
+        return super().item_data(which)._replace(weights=self._masses[which])
+
+    def new_space(self, longest: int) -> ItemSpace:
+        lattice = np.empty((2, longest if self.has_lattices else 0, self.n_states), np.int32)
+        return super().new_space(longest)._replace(lattice=lattice)
+
+    def steps(self, which: int, settings: Any, entries: Any, space: ItemSpace) -> tuple[Any, ...]:
+        planes, (measured, among_planes) = self.planes[which], settings
+        pairwise = PairwiseSteps(planes, measured[self.bounds[which] : self.bounds[which + 1]], among_planes)
+        violations = np.empty(int(np.diff(planes.first).max()))
+        return None, pairwise, None, entries, space._replace(numbers=violations)
 
     def promising(self) -> NDArray[np.intp]:
         """Return the items that steps among planes are worth: the others have at most a tenth of these gaps together,

@@ -1,9 +1,5 @@
-"""The steps of learning item by item that do not depend on the rule: score an item, find its best labelling, and list
-what changes from one labelling to another.
-
-The update rules are loops over them: perceptron, passive-aggressive learning and AROW (`perceptron_kernels.py`), and
-block Frank-Wolfe (`solvers/dual/frank_wolfe_kernels.py`). SGD needs marginals in the place of the best labelling
-(`sgd_kernels.py`).
+"""What the rules of learning item by item share: items, weights, an item's best labelling, and the change from one
+labelling to another. The loop over the items is `learn_items` of `learning_kernels.py`.
 
 The features of a taxonomy's label are those of its node and of the nodes above: what two labels have above them both
 stays. A state of a chain is a node that has none above it.
@@ -17,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.rows import add_picked, new_rows
-from crfqn.kernels.viterbi import TransitionMask, came_from, extend_paths
+from crfqn.kernels import inner, subkernel
+from crfqn.kernels.rows import add_picked
+from crfqn.kernels.viterbi import TransitionMask, add_mask, came_from, extend_paths
 
-N_SEEN, N_WRONG = 0, 1  # places in `AveragedRows.counters`
+N_SEEN, N_WRONG = 0, 1  # places in `LearnedWeights.counters`
 
 
 class ItemData(NamedTuple):
@@ -51,20 +47,24 @@ class ItemStructure(NamedTuple):
     is_chain: bool
 
 
-class AveragedRows(NamedTuple):
-    """Weights, and what their mean lacks.
+class LearnedWeights(NamedTuple):
+    """Weights in rows: a row a feature, then a row for each state that an edge comes from.
 
-    weights : float64 (rows, width), a row a feature, then a row for each state that an edge comes from
-    corrections : float64 (rows, width), the sum of k tau Delta; (0, width) where no mean is kept
+    weights : float64 (rows, width); of SGD (rows, 2 width): the weights v, zeros up to `width`, the penalties q that
+        they have received, zeros
+    corrections : float64 (rows, width), the sum of k tau Delta; (0, width) if no mean is kept
     variances : float64 (rows, width), those of the weights; (0, width) but for AROW
-    is_fixed, pattern_of : bool (patterns, width), weights that stay zero; int32 (rows,), each row's pattern
-    counters : float64 (2,), items seen, positions that were wrong
+    shares : float64 (patterns, width), 1 for a penalised weight, 0 for an unpenalised one, infinity for one that stays
+        zero
+    pattern_of : int32 (rows,), each row's pattern; pattern 0 has penalised weights alone
+    counters : float64 (3,), items seen and positions that were wrong; of SGD steps done, accrued penalty u and scale s;
+        of Frank-Wolfe multiplications, about, and how much the dual has risen, / l2
     """
 
     weights: np.ndarray
     corrections: np.ndarray
     variances: np.ndarray
-    is_fixed: np.ndarray
+    shares: np.ndarray
     pattern_of: np.ndarray
     counters: np.ndarray
 
@@ -87,33 +87,40 @@ class ItemChange(NamedTuple):
     sums: np.ndarray
 
 
-@subkernel
-def largest_item(order, data):
-    """Return the most positions and the most entries that one of the items `order` has."""
-    n_positions = n_entries = 0
-    for i in order:
-        a, b = data.offsets[i], data.offsets[i + 1]
-        n_positions = max(n_positions, b - a)
-        n_entries = max(n_entries, data.indptr[b] - data.indptr[a])
-    return n_positions, n_entries
+class ItemSpace(NamedTuple):
+    """Scratch for items of up to T positions, made in Python, on the boundaries of cache lines.
+
+    scores, alpha, psi, gradient : float64 (T + 1, width); alpha also has the best scores up to a state
+    residuals : float64 (2, T + 1, width), of all labellings, and of those that fit
+    masked, edges, m, m_transposed : float64 (width, width), (0, width) of a taxonomy
+    counts : float64 (2, width, width), of transitions, as the residuals
+    numbers : float64, of positions or planes
+    states, n_there : int32 (T,)
+    lattice : int32 (2, T, K) of Frank-Wolfe on chains, else empty
+    """
+
+    scores: np.ndarray
+    alpha: np.ndarray
+    psi: np.ndarray
+    gradient: np.ndarray
+    residuals: np.ndarray
+    masked: np.ndarray
+    edges: np.ndarray
+    m: np.ndarray
+    m_transposed: np.ndarray
+    counts: np.ndarray
+    numbers: np.ndarray
+    states: np.ndarray
+    n_there: np.ndarray
+    lattice: np.ndarray
 
 
 @subkernel
-def new_item_change(longest, most, structure, rows):
-    """Return an `ItemChange` for items of up to `longest` positions and `most` entries."""
-    n_nodes, n_rows, width = structure.parents.size, *rows.weights.shape
-    depth = np.ones(n_nodes, np.int64)
-    for k in range(n_nodes):
-        if structure.parents[k] >= 0:
-            depth[k] += depth[structure.parents[k]]
-    n_differing = 2 * depth.max()
-    n_entries = n_differing * most + 2 * longest
-    n_merged = min(most, n_rows) + min(2 * longest, n_nodes) if structure.is_chain else 0
-    return ItemChange(
-        np.empty(n_entries, np.int64), np.empty(n_entries, np.int64), np.empty(n_entries),
-        np.empty(n_differing, np.int64), np.empty(n_differing),
-        np.full(n_rows if structure.is_chain else 0, -1, np.int32), new_rows(n_merged, width),
-    )  # fmt: skip
+def edges_of(structure, rows, space):
+    """Return the weights of the edges, and the same with those of the mask added."""
+    n_edge_rows = structure.parents.size if structure.is_chain else 0
+    edges = rows.weights[rows.weights.shape[0] - n_edge_rows :]
+    return edges, add_mask(edges, structure.mask, space.masked[:n_edge_rows])
 
 
 @inner
@@ -187,7 +194,7 @@ def differing_nodes(right, wrong, parents, nodes, signs):
 @inner
 def add_entry(n, row, state, size, rows, change):
     """Append an entry to a change of `n` entries unless its weight stays zero; returns their number."""
-    if rows.is_fixed.shape[0] > 1 and rows.is_fixed[rows.pattern_of[row], state]:
+    if rows.shares.shape[0] > 1 and rows.shares[rows.pattern_of[row], state] == np.inf:
         return n
     change.rows[n], change.states[n], change.sizes[n] = row, state, size
     return n + 1
@@ -239,23 +246,3 @@ def add_change(n, change, tau, rows):
         rows.weights[row, state] += step
         if has_mean:
             rows.corrections[row, state] += rows.counters[N_SEEN] * step
-
-
-@kernel
-def count_means(n_features, weights, corrections, share, counts):
-    """counts[k] += the features f with weights[f, k] - share corrections[f, k] other than 0; counts: int64 (K,)."""
-    for f in range(n_features):
-        for k in range(counts.size):
-            counts[k] += weights[f, k] - share * corrections[f, k] != 0.0
-
-
-@kernel
-def write_means(n_features, weights, corrections, share, heads, coords, means):
-    """Write these numbers, and their coordinates k F + f, in ascending order of the coordinates; heads : int64 (K,),
-    where each state's begin, changed."""
-    for f in range(n_features):
-        for k in range(heads.size):
-            mean = weights[f, k] - share * corrections[f, k]
-            if mean != 0.0:
-                coords[heads[k]], means[heads[k]] = k * n_features + f, mean
-                heads[k] += 1

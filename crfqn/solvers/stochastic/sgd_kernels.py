@@ -16,7 +16,7 @@ lie side by side.
 The recursions are those of `kernels/forward_backward.py` and `kernels/taxonomy.py`, for a single item: scores come
 position by position, so nothing is transposed. Edge rows belong to every item, and come after those of the features.
 
-Shapes: as in `item_kernels.py`; an item has n features. rates: float64 (4,), eta0, N, l1, l2.
+Shapes: as in `item_kernels.py`; an item has n features.
 """
 
 from typing import NamedTuple
@@ -31,27 +31,10 @@ from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
 from crfqn.kernels.viterbi import add_mask, mask_ends
 from crfqn.solvers.stochastic.item_kernels import score_position
 
-STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
+STEPS, DUE, SCALE = 0, 1, 2  # places in `LearnedWeights.counters`
 ETA0, ITEMS, L1, L2 = 0, 1, 2, 3  # places in `rates`
 SMALLEST_SCALE = 1e-30
 NOTHING = 1e-300  # in the place of u = 0: infinite shares times 0 would be no number
-
-
-class LazyRows(NamedTuple):
-    """Weights with the penalties that they have received.
-
-    table : float64 (rows, 2 width), a row a feature, then a row for each state that an edge comes from: the weights v,
-        zeros up to `width`, the penalties q received, zeros
-    shares : float64 (patterns, width), 1 for a penalised weight, 0 for an unpenalised one, infinity for one that stays
-        zero
-    pattern_of : int32 (rows,), each row's pattern; pattern 0 has no unpenalised weights
-    counters : float64 (3,), steps done, accrued penalty u, scale s
-    """
-
-    table: np.ndarray
-    shares: np.ndarray
-    pattern_of: np.ndarray
-    counters: np.ndarray
 
 
 class ItemColumns(NamedTuple):
@@ -70,22 +53,18 @@ class ItemColumns(NamedTuple):
     index_of: np.ndarray
 
 
-class ChainSpace(NamedTuple):
-    """Scratch of a chain's longest item of T positions, made in Python, on the boundaries of cache lines.
+class GradientSteps(NamedTuple):
+    """What gradient steps take besides items, weights and scratch.
 
-    by_position : float64 (5, T, width): psi, alpha, the scores, and what `infer_item` writes, once or twice
-    by_pair : float64 (7, width, width): the edges, the same with what is forbidden, M, its transpose, the transitions
-        that `infer_item` counts, once or twice; and a gradient in the first row of the last
-    norms : float64 (T,)
+    rates : float64 (4,), eta0, N, l1, l2
+    relevance, parents : as of `chain_residual`, None for taxonomies; as of the structure, None for chains
+    columns : ItemColumns
     """
 
-    by_position: np.ndarray
-    by_pair: np.ndarray
-    norms: np.ndarray
-
-
-PSI, ALPHA, SCORES, RESULT = 0, 1, 2, 3  # places in `by_position`
-EDGES, MASKED, M, M_TRANSPOSED, COUNTS, GRADIENT = 0, 1, 2, 3, 4, 6  # places in `by_pair`
+    rates: np.ndarray
+    relevance: np.ndarray | None
+    parents: np.ndarray | None
+    columns: ItemColumns
 
 
 @inner
@@ -118,18 +97,10 @@ def step_row(row, share, gradient, eta, scaled_eta):
         row[k] -= (scaled_eta if share[k] > 0.0 else eta) * gradient[k]
 
 
-@subkernel
-def apply_lazy_penalty_to_rows(chosen, rows):
-    """Apply the accrued penalty to the rows `chosen`; rows : LazyRows."""
-    table, accrued = rows.table, max(rows.counters[DUE], NOTHING)
-    for row in chosen:
-        apply_lazy_penalty_to_row(table[row], rows.shares[rows.pattern_of[row]], accrued)
-
-
 @kernel
 def apply_lazy_penalty(rows):
-    """Apply the accrued penalty to every row and return to s = 1; rows : LazyRows."""
-    table, shares, pattern_of, counters = rows
+    """Apply the accrued penalty to every row and return to s = 1; rows : LearnedWeights."""
+    table, _, _, shares, pattern_of, counters = rows
     accrued, scale, width = max(counters[DUE], NOTHING), counters[SCALE], shares.shape[1]
     for r in range(table.shape[0]):
         row, share = table[r], shares[pattern_of[r]]
@@ -174,39 +145,6 @@ def transpose_item(a, b, data, columns):
 
 
 @subkernel
-def score_item(a, b, n, data, columns, rows, scores):
-    """scores[t] = sum_f x_tf w_f for the positions t of an item, to whose n features the penalty has been applied."""
-    table, scale, x, first_of = rows.table, rows.counters[SCALE], columns.x, columns.first_of
-    for t in range(b - a):
-        score_position(a + t, data, table, scores[t])
-        for k in range(scores.shape[1]):
-            scores[t, k] *= scale
-    if scale == 1.0:
-        return
-    for j in range(n):  # unpenalised weights have no scale
-        row = columns.present[j]
-        share = rows.shares[rows.pattern_of[row]]
-        if rows.pattern_of[row] > 0:
-            for e in range(first_of[j], first_of[j + 1]):
-                missing, t = (1.0 - scale) * (x[e] if x.size > 0 else 1.0), columns.positions[e]
-                for k in range(share.size):
-                    scores[t, k] += missing * table[row, k] if share[k] == 0.0 else 0.0
-
-
-@subkernel
-def learn_features(n, columns, residual, gradient, rows, eta, scaled_eta):
-    """Take a gradient step on the rows of an item's n features; residual : float64 (positions, width), of the item;
-    gradient : float64 (width,), scratch."""
-    table, chosen, first_of = rows.table, columns.present[:n], columns.first_of
-    for j in range(n):
-        for k in range(gradient.size):
-            gradient[k] = 0.0
-        add_picked(gradient, residual, columns.positions, first_of[j], first_of[j + 1], columns.x)
-        row = chosen[j]
-        step_row(table[row], rows.shares[rows.pattern_of[row]], gradient, eta, scaled_eta)
-
-
-@subkernel
 def centre_scores(scores, n_states, psi):
     """Write psi = exp(score - largest score of the position), 0 for -inf; returns the widest range of a position's
     scores, without those of -inf."""
@@ -230,43 +168,13 @@ def centre_scores(scores, n_states, psi):
 
 
 @subkernel
-def load_item(i, first_edge, data, columns, rows, scores):
-    """Prepare item i and write its scores: sort its entries by feature, apply the penalty to the rows of its features
-    and to those of the edges, from `first_edge` on; returns the number of its features."""
-    a, b = data.offsets[i], data.offsets[i + 1]
-    n, n_edge_rows = transpose_item(a, b, data, columns), rows.table.shape[0] - first_edge
-    for j in range(n_edge_rows):
-        columns.present[n + j] = first_edge + j
-    apply_lazy_penalty_to_rows(columns.present[: n + n_edge_rows], rows)
-    score_item(a, b, n, data, columns, rows, scores)
-    return n
-
-
-@subkernel
-def learn_item(n, first_edge, columns, residual, edge_counts, gradient, rows, rates):
-    """Take a gradient step on the rows of an item's n features and on those of the edges; the penalty that is due
-    grows. Returns whether the scale has become too small."""
-    table, counters = rows.table, rows.counters
-    eta = rates[ETA0] / (1.0 + counters[STEPS] / rates[ITEMS])
-    scaled_eta = eta / counters[SCALE]
-    learn_features(n, columns, residual, gradient, rows, eta, scaled_eta)
-    for row in range(first_edge, table.shape[0]):
-        share = rows.shares[rows.pattern_of[row]]
-        step_row(table[row], share, edge_counts[row - first_edge], eta, scaled_eta)
-    counters[DUE] += eta * rates[L1] / (rates[ITEMS] * counters[SCALE])
-    counters[SCALE] /= 1.0 + eta * rates[L2] / rates[ITEMS]  # the quadratic penalty's proximal step
-    counters[STEPS] += 1.0
-    return not counters[SCALE] > SMALLEST_SCALE
-
-
-@subkernel
 def infer_item(scores, edges, weight, space, result):
-    """Write weight * node marginals and weight * expected transitions to by_position[RESULT + result] and
-    by_pair[COUNTS + result] of the space."""
+    """Write weight * node marginals and weight * expected transitions to residuals[result] and
+    counts[result] of the space."""
     length, width = scores.shape
-    psi, alpha = space.by_position[PSI, :length], space.by_position[ALPHA, :length]
-    p, edge_counts = space.by_position[RESULT + result, :length], space.by_pair[COUNTS + result]
-    m, m_transposed, n_states = space.by_pair[M], space.by_pair[M_TRANSPOSED], edges.shape[0]
+    psi, alpha = space.psi[:length], space.alpha[:length]
+    p, edge_counts = space.residuals[result, :length], space.counts[result]
+    m, m_transposed, n_states = space.m, space.m_transposed, edges.shape[0]
     for j in range(n_states):
         for k in range(width):
             edge_counts[j, k] = 0.0
@@ -274,7 +182,7 @@ def infer_item(scores, edges, weight, space, result):
     largest_edge, smallest_edge = exponentiate_edges(edges, m, m_transposed)
     log_scale = np.nan
     if widest + 2 * (largest_edge - smallest_edge) < LARGEST_RANGE:
-        log_scale = pass_messages(psi, m, m_transposed, NO_TABLES, n_states, alpha, space.norms, p, weight)
+        log_scale = pass_messages(psi, m, m_transposed, NO_TABLES, n_states, alpha, space.numbers, p, weight)
     if not np.isnan(log_scale):
         add_outer(alpha, psi, length, edge_counts, n_states)
         for j in range(n_states):
@@ -291,74 +199,105 @@ def infer_item(scores, edges, weight, space, result):
             p[t, k] *= weight
 
 
-@kernel
-def learn_chains(order, data, mask, relevance, rows, rates, columns, space):
-    """Take a step on each item of `order` while the scale is in range; returns the number of steps; table and counters
-    of `rows` change in place. relevance : float64 (positions, K), 0 for labels that are not possible, or (0, K): those
-    of `data.targets` are; mask : TransitionMask."""
-    n_states, width, scale = relevance.shape[1], rows.shares.shape[1], rows.counters
-    first_edge, is_partial = rows.table.shape[0] - n_states, relevance.shape[0] > 0
-    for done in range(order.size):
-        i = order[done]
-        a, b, weight = data.offsets[i], data.offsets[i + 1], data.weights[i]
-        scores = space.by_position[SCORES, : b - a]
-        n = load_item(i, first_edge, data, columns, rows, scores)
-        for j in range(n_states):
-            share = rows.shares[rows.pattern_of[first_edge + j]]
+@subkernel
+def chain_residual(i, data, mask, relevance, rows, scores, space):
+    """Write the residual of a chain, weight * (marginals - what is observed), to residuals[0], and that of its
+    transitions to counts[0]. relevance : float64 (positions, K), 0 for labels that are not possible, or (0, K):
+    those of `data.targets` are, or None: there is no chain; mask : TransitionMask."""
+    if relevance is None:
+        return
+    a, weight, length, width = data.offsets[i], data.weights[i], *scores.shape
+    n_states, is_partial = relevance.shape[1], relevance.shape[0] > 0
+    first_edge = rows.weights.shape[0] - n_states
+    for j in range(n_states):
+        share = rows.shares[rows.pattern_of[first_edge + j]]
+        for k in range(width):
+            space.edges[j, k] = rows.weights[first_edge + j, k] * (
+                rows.counters[SCALE] if share[k] > 0.0 else 1.0
+            )
+    edges = add_mask(space.edges[:n_states], mask, space.masked[:n_states])
+    if length > 0:
+        mask_ends(scores, mask)
+    residual, counts = space.residuals[0, :length], space.counts[0]
+    for result in range(2 if is_partial else 1):  # all labellings, then those that fit
+        if result == 1:
+            for t in range(length):
+                for k in range(n_states):
+                    scores[t, k] = -np.inf if relevance[a + t, k] == 0.0 else scores[t, k]
+        infer_item(scores, edges, weight, space, result)
+    if is_partial:
+        for t in range(length):
             for k in range(width):
-                space.by_pair[EDGES, j, k] = rows.table[first_edge + j, k] * (
-                    scale[SCALE] if share[k] > 0.0 else 1.0
-                )
-        edges = add_mask(space.by_pair[EDGES, :n_states], mask, space.by_pair[MASKED, :n_states])
-        if b > a:
-            mask_ends(scores, mask)
-        residual, counts = space.by_position[RESULT, : b - a], space.by_pair[COUNTS]
-        for result in range(2 if is_partial else 1):  # all labellings, then those that fit
-            if result == 1:
-                for t in range(b - a):
-                    for k in range(n_states):
-                        scores[t, k] = -np.inf if relevance[a + t, k] == 0.0 else scores[t, k]
-            infer_item(scores, edges, weight, space, result)
-        if is_partial:
-            for t in range(b - a):
-                for k in range(width):
-                    residual[t, k] -= space.by_position[RESULT + 1, t, k]
-            for j in range(n_states):
-                for k in range(width):
-                    counts[j, k] -= space.by_pair[COUNTS + 1, j, k]
-        else:
-            for t in range(a, b):
-                residual[t - a, data.targets[t]] -= weight
-                if t > a:
-                    counts[data.targets[t - 1], data.targets[t]] -= weight
-        if learn_item(n, first_edge, columns, residual, counts, space.by_pair[GRADIENT, 0], rows, rates):
-            return done + 1
-    return order.size
+                residual[t, k] -= space.residuals[1, t, k]
+        for j in range(n_states):
+            for k in range(width):
+                counts[j, k] -= space.counts[1, j, k]
+    else:
+        for t in range(length):
+            residual[t, data.targets[a + t]] -= weight
+            if t > 0:
+                counts[data.targets[a + t - 1], data.targets[a + t]] -= weight
 
 
-@kernel
-def learn_documents(order, data, structure, rows, rates, columns, space):
-    """Take a step on each item of a taxonomy, as `learn_chains` does on chains; space : float64 (5, width), scratch.
-
-    The residual of a node is weight * (P(the label is k or under it) - [the target is]).
-    """
-    parents, is_label, n_rows = structure.parents, structure.is_label, rows.table.shape[0]
+@subkernel
+def node_residual(i, data, parents, is_label, space):
+    """Write the residual of a taxonomy's item to residuals[0]: of a node weight * (P(the label is k or under it)
+    - [the target is]). parents : None where there is no taxonomy."""
+    if parents is None:
+        return
     n_nodes = parents.size
-    scores, residual, gradient = space[0:1], space[1:2], space[2]
-    tile, shifted = space[3, :n_nodes], space[4, :n_nodes]
+    tile, shifted = space.psi[0, :n_nodes], space.alpha[0, :n_nodes]
+    scores, residual = space.scores[0, :n_nodes], space.residuals[0, 0]
     largest, total, expected = np.empty(1), np.empty(1), np.empty(1)
-    for done in range(order.size):
-        i = order[done]
-        n = load_item(i, n_rows, data, columns, rows, scores)
-        tile_down(0, 1, parents, is_label, space[0, :n_nodes].reshape(n_nodes, 1), tile, largest)
-        tile_exponentials(1, is_label, tile, largest, expected, shifted)
-        tile_up(1, parents, tile, total)
-        weight, k = data.weights[i], data.targets[data.offsets[i]]
-        for node in range(n_nodes):
-            residual[0, node] = weight * (tile[node] / total[0])
-        while k >= 0:
-            residual[0, k] -= weight
-            k = parents[k]
-        if learn_item(n, n_rows, columns, residual, residual, gradient, rows, rates):
-            return done + 1
-    return order.size
+    tile_down(0, 1, parents, is_label, scores.reshape(n_nodes, 1), tile, largest)
+    tile_exponentials(1, is_label, tile, largest, expected, shifted)
+    tile_up(1, parents, tile, total)
+    weight, k = data.weights[i], data.targets[data.offsets[i]]
+    for node in range(n_nodes):
+        residual[node] = weight * (tile[node] / total[0])
+    while k >= 0:
+        residual[k] -= weight
+        k = parents[k]
+
+
+@subkernel
+def follow_gradient(i, data, structure, rows, gradient_steps, space):
+    """Take a gradient step on item i; returns whether the scale has become too small."""
+    rates, relevance, parents, columns = gradient_steps
+    table, _, _, shares, pattern_of, counters = rows
+    first_of, x = columns.first_of, columns.x
+    a, b, scale = data.offsets[i], data.offsets[i + 1], counters[SCALE]
+    scores, gradient = space.scores[: b - a], space.gradient[0]
+    residual, edge_counts = space.residuals[0, : b - a], space.counts[0]
+    n, n_edge_rows = transpose_item(a, b, data, columns), structure.parents.size if structure.is_chain else 0
+    first_edge, accrued = table.shape[0] - n_edge_rows, max(counters[DUE], NOTHING)
+    for j in range(n_edge_rows):
+        columns.present[n + j] = first_edge + j
+    for row in columns.present[: n + n_edge_rows]:
+        apply_lazy_penalty_to_row(table[row], shares[pattern_of[row]], accrued)
+    for t in range(b - a):
+        score_position(a + t, data, table, scores[t])
+        for k in range(scores.shape[1]):
+            scores[t, k] *= scale
+    for j in range(n if scale != 1.0 else 0):  # unpenalised weights have no scale
+        row = columns.present[j]
+        share = shares[pattern_of[row]]
+        for e in range(first_of[j], first_of[j + 1] if pattern_of[row] > 0 else first_of[j]):
+            missing, t = (1.0 - scale) * (x[e] if x.size > 0 else 1.0), columns.positions[e]
+            for k in range(share.size):
+                scores[t, k] += missing * table[row, k] if share[k] == 0.0 else 0.0
+    chain_residual(i, data, structure.mask, relevance, rows, scores, space)
+    node_residual(i, data, parents, structure.is_label, space)
+    eta = rates[ETA0] / (1.0 + counters[STEPS] / rates[ITEMS])
+    for j in range(n):
+        for k in range(gradient.size):
+            gradient[k] = 0.0
+        add_picked(gradient, residual, columns.positions, first_of[j], first_of[j + 1], x)
+        row = columns.present[j]
+        step_row(table[row], shares[pattern_of[row]], gradient, eta, eta / scale)
+    for row in range(first_edge, table.shape[0]):
+        step_row(table[row], shares[pattern_of[row]], edge_counts[row - first_edge], eta, eta / scale)
+    counters[DUE] += eta * rates[L1] / (rates[ITEMS] * scale)
+    counters[SCALE] /= 1.0 + eta * rates[L2] / rates[ITEMS]  # the quadratic penalty's proximal step
+    counters[STEPS] += 1.0
+    return not counters[SCALE] > SMALLEST_SCALE

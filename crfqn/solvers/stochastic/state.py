@@ -24,22 +24,14 @@ from crfqn.objectives.point import Point
 from crfqn.solvers.stochastic.item_kernels import (
     N_SEEN,
     N_WRONG,
-    AveragedRows,
+    ItemChange,
     ItemData,
+    ItemSpace,
     ItemStructure,
-    count_means,
-    write_means,
+    LearnedWeights,
 )
-from crfqn.solvers.stochastic.perceptron_kernels import correct
-from crfqn.solvers.stochastic.sgd_kernels import (
-    ETA0,
-    ChainSpace,
-    ItemColumns,
-    LazyRows,
-    apply_lazy_penalty,
-    learn_chains,
-    learn_documents,
-)
+from crfqn.solvers.stochastic.learning_kernels import learn_items
+from crfqn.solvers.stochastic.sgd_kernels import ETA0, GradientSteps, ItemColumns, apply_lazy_penalty
 from crfqn.structures.chain import Chain
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.taxonomy import Taxonomy
@@ -48,6 +40,7 @@ from crfqn.threads import in_time
 LARGEST_BYTES = 4 * 10**9
 FREE, PAID, FORBIDDEN = 0, 1, 2  # kinds of weights: without penalty, with it, and those that stay zero
 SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
+ROWS_AT_ONCE = 1 << 14  # of weights that are searched for those that are not 0
 
 
 class LearnedRows(MethodState):
@@ -61,6 +54,8 @@ class LearnedRows(MethodState):
     method: ClassVar[str] = "learning item by item"
     needs_labels: ClassVar[bool] = True  # one a position
 
+    rows: Any  # what the items change
+
     def __init__(self, owner: Objective) -> None:
         self.owner, parts = owner, owner.parts
         self.parts = parts
@@ -71,6 +66,7 @@ class LearnedRows(MethodState):
         self.n_rows = self.n_features + (self.n_states if parts[0].loss.n_edges else 0)
         self.width = -(-self.n_states // LANES) * LANES
         check_memory(self.n_rows, self.width, self.n_features, self.n_states)
+        self._scratch_of = -1
 
     @classmethod
     def check(cls, objective: Objective) -> None:
@@ -99,9 +95,9 @@ class LearnedRows(MethodState):
                 f"{cls.method} needs a chain or a taxonomy; the structure is {type(structure).__name__}"
             )
 
-    def runs(self, order: NDArray[np.integer]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yield each part that has some of the items `order`, numbers below `n_items`, and its items in their order: as
-        many at a time as can be visited between two looks at the limits of time."""
+    def runs(self, order: NDArray[np.integer]) -> Iterator[tuple[int, ItemData, NDArray[np.int64]]]:
+        """Yield each part that has some of the items `order`, numbers below `n_items`, its data, and its items in their
+        order: as many at a time as can be visited between two looks at the limits of time."""
         chosen = self.items[order]
         part_of = np.searchsorted(self.bounds, chosen, side="right") - 1
         _, first = np.unique(part_of, return_index=True)
@@ -112,7 +108,54 @@ class LearnedRows(MethodState):
             n_entries = data.indptr[ends] - data.indptr[begins]
             n_edges = (self.n_rows - self.n_features) * (ends - begins)
             for piece in in_time(self.width * (n_entries + n_edges)):
-                yield which, items[piece]
+                yield which, data, items[piece]
+
+    def step(self, order: NDArray[np.integer], settings: Any = None) -> None:
+        """Take a step on each of the items `order`; settings : of `steps`. Sequential, whatever the number of threads:
+        the result depends on the order alone."""
+        for which, data, items in self.runs(order):
+            if self._scratch_of != which:
+                longest = int(np.diff(data.offsets).max())
+                n_entries = int(np.diff(data.indptr[data.offsets]).max())
+                self._scratch = self.new_entries(data, longest, n_entries), self.new_space(longest)
+                self._scratch_of = which
+            steps = self.steps(which, settings, *self._scratch)
+            while items.size:
+                items = items[learn_items(items, data, self.item_structure, self.rows, *steps) :]
+                if items.size:  # the scale has gone out of range
+                    apply_lazy_penalty(self.rows)
+
+    def steps(self, which: int, settings: Any, entries: Any, space: ItemSpace) -> tuple[Any, ...]:
+        """Return the last five arguments of `learn_items` for items of a part."""
+        raise NotImplementedError
+
+    def new_entries(self, data: ItemData, longest: int, n_entries: int) -> Any:
+        """Return scratch for the entries of items of up to so many positions and entries."""
+        is_chain, n_differing = self.item_structure.is_chain, 2 * self.depth
+        size = n_differing * n_entries + 2 * longest
+        n_merged = min(n_entries, self.n_rows) + min(2 * longest, self.n_states) if is_chain else 0
+        place_of = np.full(self.n_rows if is_chain else 0, -1, np.int32)
+        entries = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size)
+        nodes = np.empty(n_differing, np.int64), np.empty(n_differing)
+        return ItemChange(*entries, *nodes, place_of, aligned_rows(n_merged, self.width))
+
+    def new_space(self, longest: int) -> ItemSpace:
+        """Return scratch for items of up to `longest` positions."""
+        n_paired, width = self.width if self.item_structure.is_chain else 0, self.width
+        by_position = aligned_rows(6 * (longest + 1), width).reshape(6, -1, width)
+        by_pair = aligned_rows(6 * n_paired, width).reshape(6, n_paired, width)
+        integers, lattice = np.empty((2, longest), np.int32), np.empty((2, 0, self.n_states), np.int32)
+        matrices = *by_position[:4], by_position[4:], *by_pair[:4], by_pair[4:]
+        return ItemSpace._make([*matrices, np.empty(longest), *integers, lattice])
+
+    @cached_property
+    def depth(self) -> int:
+        """The largest number of nodes on the way from the top to a label."""
+        parents = self.item_structure.parents
+        depth = np.ones(parents.size, np.int64)
+        for k in np.flatnonzero(parents >= 0):  # a node's parent has a lower number
+            depth[k] += depth[parents[k]]
+        return int(depth.max())
 
     @cached_property
     def item_structure(self) -> ItemStructure:
@@ -128,37 +171,50 @@ class LearnedRows(MethodState):
         """Return what kernels read of the items of a part."""
         part = self.parts[which]
         indptr, features, values = part.map.store.by_position()
-        return ItemData(part.map.offsets, indptr, features, values, part.loss.targets, part.weights)
+        return ItemData(part.map.offsets, indptr, features, values, self.targets(part), part.weights)
+
+    def targets(self, part: Any) -> NDArray[np.integer]:
+        """Return the observed states of a part's positions."""
+        return part.loss.targets
 
     def release(self) -> None:
         """Free the entries by position, of which later methods seldom ask again."""
         for part in self.parts:
             part.map.store.release_rows()
 
-    def averaged_rows(self, has_mean: bool = True, variance: float = 0.0) -> AveragedRows:
-        """Return weights of zeros, of which a mean is kept or not, or each with a `variance` above 0."""
-        kinds, pattern_of = self.patterns(NO_COORDS)
-        is_fixed = np.zeros((len(kinds), self.width), bool)
-        is_fixed[:, : self.n_states] = kinds == FORBIDDEN
-        weights = aligned_rows(self.n_rows, self.width)
+    def new_weights(
+        self,
+        unpenalised: Coords = NO_COORDS,
+        is_lazy: bool = False,
+        has_mean: bool = False,
+        variance: float = 0.0,
+    ) -> LearnedWeights:
+        """Return weights of zeros, with room for penalties received if lazy, for a mean, and for variances above 0."""
+        kinds, pattern_of = self.patterns(unpenalised)
+        shares = np.ones((len(kinds), self.width))
+        shares[:, : self.n_states] = SHARES[kinds]
+        weights = aligned_rows(self.n_rows, (1 + is_lazy) * self.width)
         corrections = aligned_rows(self.n_rows if has_mean else 0, self.width)
         variances = aligned_rows(self.n_rows if variance > 0 else 0, self.width)
         variances[:] = variance
-        return AveragedRows(weights, corrections, variances, is_fixed, pattern_of, np.zeros(2))
+        return LearnedWeights(weights, corrections, variances, shares, pattern_of, np.zeros(3))
 
     def sparse(self, table: Vector, corrections: Vector | None = None, share: float = 0.0) -> SparseWeights:
         """Return the weights of table - share * corrections, (rows, width) each, that are not 0."""
-        less = table if corrections is None else corrections
-        rows = self.n_features, table, less, share
-        counts = np.zeros(self.n_states, np.int64)
-        count_means(*rows, counts)
-        edges = (table[self.n_features :] - share * less[self.n_features :])[:, : self.n_states].reshape(-1)
-        found = np.flatnonzero(edges)
-        n_nodes = int(counts.sum())
-        coords, means = np.empty(n_nodes + found.size, np.int64), np.empty(n_nodes + found.size)
-        write_means(*rows, np.cumsum(counts) - counts, coords, means)
-        coords[n_nodes:], means[n_nodes:] = self.n_features * self.n_states + found, edges[found]
-        return SparseWeights(coords, means)
+        found: list[tuple[Coords, Coords, Vector]] = []
+        for first in range(0, max(self.n_rows, 1), ROWS_AT_ONCE):
+            part = slice(first, first + ROWS_AT_ONCE)
+            means = table[part, : self.n_states]
+            if corrections is not None:
+                means = means - share * corrections[part, : self.n_states]
+            rows, states = np.nonzero(means != 0.0)
+            found.append((first + rows, states, means[rows, states]))
+        rows, states, values = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        n_features = self.n_features
+        is_edge = rows >= n_features  # these come last, by the state before
+        coords = np.where(is_edge, self.n_states * rows + states, n_features * states + rows)
+        order = np.argsort(coords, kind="stable")
+        return SparseWeights(coords[order], values[order])
 
     def places(self, coords: Coords) -> tuple[Coords, Coords]:
         """Return the rows and columns of sorted coordinates in the dense arrays."""
@@ -200,17 +256,15 @@ class SGDState(LearnedRows):
         self, owner: Objective, start: tuple[Coords, Vector], penalty: Any, share: float = 1.0
     ) -> None:
         super().__init__(owner)
-        kinds, self._pattern_of = self.patterns(penalty.unpenalised)
-        self._shares = np.ones((len(kinds), self.width))
-        self._shares[:, : self.n_states] = SHARES[kinds]
+        self.rows = self.new_weights(penalty.unpenalised, is_lazy=True)
         self.rates = np.array([0.0, self.n_items / share, penalty.l1, penalty.l2])
         self.restart(start)
 
     def restart(self, start: tuple[Coords, Vector]) -> None:
         """Forget what was learned, and begin at these weights."""
-        table = aligned_rows(self.n_rows, 2 * self.width)
-        table[self.places(start[0])] = start[1]
-        self.rows = LazyRows(table, self._shares, self._pattern_of, np.array([0.0, 0.0, 1.0]))
+        self.rows.weights[:] = 0.0
+        self.rows.weights[self.places(start[0])] = start[1]
+        self.rows.counters[:] = 0.0, 0.0, 1.0
 
     @property
     def item_square(self) -> float:
@@ -224,36 +278,27 @@ class SGDState(LearnedRows):
         """Take a gradient step on each of the items `order`, with eta_k = eta0 / (1 + k / N), k the steps since the
         start; sequential: the result depends on the order alone. Afterwards no penalty is outstanding."""
         self.rates[ETA0] = eta0
-        for which, items in self.runs(order):
-            data, structure, width = self.item_data(which), self.item_structure, self.width
-            longest, most = (
-                int(np.diff(ends)[items].max()) for ends in (data.offsets, data.indptr[data.offsets])
-            )
-            columns = ItemColumns(
-                np.empty(most + self.n_rows - self.n_features, np.int64), np.empty(most + 1, np.int64),
-                np.empty(most, np.int32), np.empty(most if data.values.size else 0),
-                np.full(self.n_features, -1, np.int32),
-            )  # fmt: skip
-            by_position = aligned_rows(5 * (longest if structure.is_chain else 1), width)
-            by_pair = aligned_rows(7 * width if structure.is_chain else 0, width).reshape(-1, width, width)
-            space = ChainSpace(by_position.reshape(5, -1, width), by_pair, np.empty(longest))
-            while items.size:
-                if structure.is_chain:
-                    rules = structure.mask, self.parts[which].loss.relevance
-                    steps = learn_chains(items, data, *rules, self.rows, self.rates, columns, space)
-                else:
-                    steps = learn_documents(
-                        items, data, structure, self.rows, self.rates, columns, by_position
-                    )
-                items = items[steps:]
-                if items.size:  # the scale has gone out of range
-                    apply_lazy_penalty(self.rows)
+        self.step(order)
         apply_lazy_penalty(self.rows)
         self.owner.n_passes += order.size / self.n_items
 
+    def new_entries(self, data: ItemData, longest: int, n_entries: int) -> ItemColumns:
+        present = np.empty(n_entries + self.n_rows - self.n_features, np.int64)
+        first_of, positions = np.empty(n_entries + 1, np.int64), np.empty(n_entries, np.int32)
+        x = np.empty(n_entries if data.values.size else 0)
+        return ItemColumns(present, first_of, positions, x, np.full(self.n_features, -1, np.int32))
+
+    def steps(self, which: int, settings: Any, entries: Any, space: ItemSpace) -> tuple[Any, ...]:
+        relevance, parents = self.parts[which].loss.relevance, self.item_structure.parents
+        is_chain = self.item_structure.is_chain
+        gradient = GradientSteps(
+            self.rates, relevance if is_chain else None, None if is_chain else parents, entries
+        )
+        return gradient, None, None, None, space
+
     def weights(self) -> tuple[Coords, Vector]:
         """Return the sorted coordinates of the weights that are not 0, and their values."""
-        return self.sparse(self.rows.table)
+        return self.sparse(self.rows.weights)
 
 
 class PerceptronState(LearnedRows):
@@ -264,30 +309,30 @@ class PerceptronState(LearnedRows):
 
     def __init__(self, owner: Objective, start: tuple[Coords, Vector], variance: float = 0.0) -> None:
         super().__init__(owner)
-        self.rows = self.averaged_rows(has_mean=variance == 0, variance=variance)
+        self.rows = self.new_weights(has_mean=variance == 0, variance=variance)
         self.rows.weights[self.places(start[0])] = start[1]
 
     def correct(self, order: NDArray[np.integer], aggressiveness: float) -> int:
         """Label the items `order`, and learn from each mistake at once, in steps of at most `aggressiveness`, 0 for the
-        perceptron, whose steps are 1; of AROW it is gamma. Returns the number of positions that were labelled wrongly.
-
-        Sequential, whatever the number of threads: the result depends on the order alone.
-        """
-        before, rows = self.rows.counters[N_WRONG], self.rows
-        for which, items in self.runs(order):
-            correct(items, self.item_data(which), self.item_structure, aggressiveness, rows)
+        perceptron, whose steps are 1; of AROW it is gamma. Returns the number of positions that were labelled
+        wrongly."""
+        before = self.rows.counters[N_WRONG]
+        self.step(order, float(aggressiveness))
         self.owner.n_passes += order.size / self.n_items
-        return int(rows.counters[N_WRONG] - before)
+        return int(self.rows.counters[N_WRONG] - before)
 
-    def resume(self, rows: AveragedRows, n_features: int) -> None:
+    def steps(self, which: int, settings: Any, entries: Any, space: ItemSpace) -> tuple[Any, ...]:
+        return None, None, settings, entries, space
+
+    def resume(self, rows: LearnedWeights, n_features: int) -> None:
         """Go on from rows that were learned before, of the same states and perhaps of fewer features: in the same
         arrays where there are as many."""
-        tables = rows[:3]
-        if n_features != self.n_features:
-            for new, before in zip(self.rows[:3], tables, strict=True):
-                new[:n_features], new[self.n_features :] = before[:n_features], before[n_features:]
-            tables = self.rows[:3]
-        self.rows = AveragedRows(*tables, self.rows.is_fixed, self.rows.pattern_of, rows.counters)
+        if n_features == self.n_features:
+            self.rows = rows._replace(shares=self.rows.shares, pattern_of=self.rows.pattern_of)
+            return
+        for new, before in zip(self.rows[:3], rows[:3], strict=True):
+            new[:n_features], new[self.n_features :] = before[:n_features], before[n_features:]
+        self.rows = self.rows._replace(counters=rows.counters)
 
     def point(self) -> Point:
         """Return the point of the mean of the weights after each item so far, of AROW the last weights; its pass waits

@@ -15,29 +15,26 @@ the share of the plane y- that violates it least:
 item's planes have at each position: what several of them have in different places can be in one, and only positions
 where planes differ are scored.
 
-Shapes: as in `solvers/stochastic/item_kernels.py`.
+Shapes: as in `item_kernels.py`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.rows import new_rows
-from crfqn.kernels.viterbi import add_mask
+from crfqn.kernels import subkernel
 from crfqn.solvers.stochastic.item_kernels import (
     add_change,
     best_labelling,
     differing_nodes,
+    edges_of,
     labelling_score,
-    largest_item,
     list_change,
     merge_entries,
-    new_item_change,
     score_position,
 )
 
-OPERATIONS, GAIN = 0, 1  # places in `totals`: multiplications, about, and how much the dual has risen, / l2
+OPERATIONS, GAIN = 0, 1  # places in `LearnedWeights.counters`
 
 
 class Planes(NamedTuple):
@@ -56,6 +53,19 @@ class Planes(NamedTuple):
     losses: np.ndarray
     heads: np.ndarray
     labels: np.ndarray
+
+
+class PairwiseSteps(NamedTuple):
+    """What pairwise steps take besides items, weights and scratch.
+
+    planes : Planes
+    gaps : float64 (I,), gap_i / l2 before the step, out; the part of it that y+ accounts for
+    among_planes : whether y+ is looked for in the lattice of the planes of an item, a chain, not among all labellings
+    """
+
+    planes: Planes
+    gaps: np.ndarray
+    among_planes: bool
 
 
 @subkernel
@@ -97,14 +107,14 @@ def place_of(states, n, labels, shares):
 
 
 @subkernel(counts=False)
-def score_open(a, is_open, data, weights, structure, scores):
-    """Score the open positions of an item, with the loss less a constant, and return their entries; other positions
-    score 0: all planes have the same label there. The loss: of a chain the Hamming loss less 1 for all states; of a
-    taxonomy the tree loss less half the nodes on the way to the observed label, half a node for each that a label has
-    alone."""
+def score_open(a, n_there, data, weights, structure, scores):
+    """Score the positions of an item where several states are possible, with the loss less a constant, and return their
+    entries; other positions score 0: all planes have the same label there. The loss: of a chain the Hamming loss less 1
+    for all states; of a taxonomy the tree loss less half the nodes on the way to the observed label, half a node for
+    each that a label has alone."""
     n_scored, parents = 0, structure.parents
-    for t in range(is_open.size):
-        if not is_open[t]:
+    for t in range(n_there.size):
+        if n_there[t] == 1:
             scores[t] = 0.0
             continue
         score_position(a + t, data, weights, scores[t])
@@ -118,28 +128,26 @@ def score_open(a, is_open, data, weights, structure, scores):
     return n_scored
 
 
-@subkernel
-def lattice_of(n, labels, lattice, n_there, is_open):
-    """Write the states that n planes have at each position: lattice, int32 (T, K), of which n_there, int64 (T,), count;
-    is_open : whether there are several."""
-    is_there = np.zeros(lattice.shape[1], np.bool_)
+@subkernel(counts=False)
+def lattice_of(n, labels, lattice, n_there):
+    """Write the states that n planes have at each position: lattice, int32 (T, K), of which n_there, int32 (T,),
+    count."""
     for t in range(labels.shape[1]):
         n_there[t] = 0
         for p in range(n):
-            if not is_there[labels[p, t]]:
-                lattice[t, n_there[t]] = labels[p, t]
-                is_there[labels[p, t]] = True
+            j = 0
+            while j < n_there[t] and lattice[t, j] != labels[p, t]:
+                j += 1
+            if j == n_there[t]:
+                lattice[t, j] = labels[p, t]
                 n_there[t] += 1
-        for j in range(n_there[t]):
-            is_there[lattice[t, j]] = False
-        is_open[t] = n_there[t] > 1
 
 
-@subkernel
+@subkernel(counts=False)
 def label_in_lattice(lattice, n_there, scores, edges, mask, best, origin, states):
     """Find the best labelling in a lattice of states; scores count where there are several.
 
-    best, origin : float64 and int64 (T, K), scratch: of the labellings up to a state, and whence they come
+    best, origin : float64 (T, width) and int32 (T, K), scratch: of the labellings up to a state, and whence they come
     """
     length = states.size
     for t in range(length):
@@ -180,74 +188,62 @@ def move_share(gamma, place, away, states, targets, parents, i, planes, change):
     shares[away] = shares[away] - gamma if gamma < shares[away] else 0.0
 
 
-@kernel
-def improve(order, data, structure, planes, among_planes, moves, gaps, rows, totals):
-    """Take a pairwise step on each item of `order`.
+@subkernel
+def improve_item(i, data, structure, rows, pairwise_steps, change, space):
+    """Take a pairwise step on item i.
 
-    data : ItemData, whose weights are c_i / l2, above 0 for the items of `order`
-    among_planes : whether y+ is looked for in the lattice of the planes of an item, a chain, not among all labellings
-    moves : whether to take the steps, or only to measure
-    gaps : float64 (I,), gap_i / l2, out; the part of it that y+ accounts for
-    rows : AveragedRows without a mean
-    totals : float64 (2,), to which operations and gains are added
+    data : ItemData, whose weights are c_i / l2, above 0
+    rows : LearnedWeights without a mean; operations and gains are added to its counters
     """
-    weights, parents, mask = rows.weights, structure.parents, structure.mask
-    n_states, width = parents.size, weights.shape[1]
-    n_edge_rows = n_states if structure.is_chain else 0
-    edges, masked = weights[weights.shape[0] - n_edge_rows :], new_rows(n_edge_rows, width)
-    longest, most = largest_item(order, data)
-    scores, delta = new_rows(longest, width), new_rows(longest + 1, width)
-    lattice, n_there = np.empty((longest, n_states), np.int32), np.empty(longest, np.int64)
-    best, origin = np.empty((longest, n_states)), np.empty((longest, n_states), np.int64)
-    most_violated, opened = np.empty(longest, np.int32), np.empty(longest, np.bool_)
-    violations = np.empty(np.max(planes.first[order + 1] - planes.first[order]) + 1 if order.size > 0 else 1)
-    change = new_item_change(longest, most, structure, rows)
-    for i in order:
-        a, b, mass = data.offsets[i], data.offsets[i + 1], data.weights[i]
-        length, states, is_open = b - a, most_violated[: b - a], opened[: b - a]
-        labels, shares, losses = item_planes(i, length, planes)
-        if moves and not among_planes:
-            planes.n_used[i] = drop_idle(planes.n_used[i], labels, shares, losses)
-        n = planes.n_used[i]
-        if among_planes and n < 2:
-            gaps[i] = 0.0
-            continue
-        # y+, the labelling that violates the margin most.
-        is_open[:] = True
-        if among_planes:
-            lattice_of(n, labels, lattice, n_there, is_open)
-        n_scored = score_open(a, is_open, data, weights, structure, scores)
-        item_edges = add_mask(edges, mask, masked) if structure.is_chain else edges
-        totals[OPERATIONS] += width * n_scored
-        if among_planes:
-            label_in_lattice(lattice, n_there, scores, item_edges, mask, best, origin, states)
-            totals[OPERATIONS] += n * length
-        else:
-            best_labelling(scores[:length], structure, item_edges, delta, states)
-            totals[OPERATIONS] += n_edge_rows * width * length
-        # The item's gap, and y-, the plane with a share that violates it least.
-        violation, expected, away = labelling_score(states, scores, item_edges), 0.0, -1
-        for p in range(n):
-            violations[p] = labelling_score(labels[p], scores, item_edges)
-            expected += shares[p] * violations[p]
-            if shares[p] > 0.0 and (away < 0 or violations[p] < violations[away]):
-                away = p
-        gaps[i] = mass * max(violation - expected, 0.0)
-        if not moves:
-            continue
-        place = place_of(states, n, labels, shares)
-        if place < 0:  # no room before the next pass: the most violated of the planes instead
-            place = np.argmax(violations[:n])
-            violation = violations[place]
-            states[:] = labels[place]
-        lead = violation - violations[away]
-        if lead <= 0.0:
-            continue
-        # gamma, the share that moves, w -= gamma c_i / l2 X_i' (counts(y+) - counts(y-)), and what the dual gains.
-        n_entries = list_change(a, states, labels[away], data, structure, rows, change)
-        square = mass * merge_entries(n_entries, change)
-        gamma = lead / square if lead < shares[away] * square else shares[away]
-        add_change(n_entries, change, -gamma * mass, rows)
-        move_share(gamma, place, away, states, data.targets[a:b], parents, i, planes, change)
-        totals[GAIN] += mass * gamma * (lead - 0.5 * gamma * square)
-        totals[OPERATIONS] += width * n_scored
+    planes, gaps, among_planes = pairwise_steps
+    a, mass, length, width = (
+        data.offsets[i], data.weights[i], data.offsets[i + 1] - data.offsets[i], rows.weights.shape[1],
+    )  # fmt: skip
+    scores, delta, violations = space.scores[:length], space.alpha, space.numbers
+    states, n_there, counters = space.states[:length], space.n_there[:length], rows.counters
+    labels, shares, losses = item_planes(i, length, planes)
+    if not among_planes:
+        planes.n_used[i] = drop_idle(planes.n_used[i], labels, shares, losses)
+    n = planes.n_used[i]
+    if among_planes and n < 2:
+        gaps[i] = 0.0
+        return
+    # y+, the labelling that violates the margin most.
+    n_there[:] = 2
+    if among_planes:
+        lattice_of(n, labels, space.lattice[0], n_there)
+    n_scored = score_open(a, n_there, data, rows.weights, structure, scores)
+    _, edges = edges_of(structure, rows, space)
+    counters[OPERATIONS] += width * n_scored
+    if among_planes:
+        lattice, origin = space.lattice[0], space.lattice[1]
+        label_in_lattice(lattice, n_there, scores, edges, structure.mask, delta, origin, states)
+        counters[OPERATIONS] += n * length
+    else:
+        best_labelling(scores, structure, edges, delta, states)
+        counters[OPERATIONS] += edges.shape[0] * width * length
+    # The item's gap, and y-, the plane with a share that violates it least.
+    violation, expected, away = labelling_score(states, scores, edges), 0.0, -1
+    for p in range(n):
+        violations[p] = labelling_score(labels[p], scores, edges)
+        expected += shares[p] * violations[p]
+        if shares[p] > 0.0 and (away < 0 or violations[p] < violations[away]):
+            away = p
+    gaps[i] = mass * max(violation - expected, 0.0)
+    place = place_of(states, n, labels, shares)
+    if place < 0:  # no room before the next pass: the most violated of the planes instead
+        place = np.argmax(violations[:n])
+        violation = violations[place]
+        states[:] = labels[place]
+    lead = violation - violations[away]
+    if lead <= 0.0:
+        return
+    # gamma, the share that moves, w -= gamma c_i / l2 X_i' (counts(y+) - counts(y-)), and what the dual gains.
+    n_entries = list_change(a, states, labels[away], data, structure, rows, change)
+    square = mass * merge_entries(n_entries, change)
+    gamma = lead / square if lead < shares[away] * square else shares[away]
+    add_change(n_entries, change, -gamma * mass, rows)
+    targets = data.targets[a : a + length]
+    move_share(gamma, place, away, states, targets, structure.parents, i, planes, change)
+    counters[GAIN] += mass * gamma * (lead - 0.5 * gamma * square)
+    counters[OPERATIONS] += width * n_scored
