@@ -1,27 +1,18 @@
-"""A point of a problem without kinks, and the metric of its features' second moments: what L-BFGS and GLS share.
-
-Shapes: n coordinates, all there are; F features, K right-hand sides.
-"""
+"""A point of a problem without kinks: what L-BFGS and GLS share. Shapes: n coordinates, all there are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from crfqn.arrays import Screening
-from crfqn.errors import InputError
 from crfqn.kernels.sparse import places
-from crfqn.result import REMEDY
 from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
 CURVATURE_FLOOR = 1e-3  # of the curvature, in units of max x^2
-FIRST_SHIFT = 4.0  # times F roundings, of a diagonal of ones: what a sum of products may be off
-SHIFT_GROWTH = 100.0  # of the shift, where that was not enough
 
 
 class SmoothPoint:
@@ -100,52 +91,3 @@ class SmoothPoint:
         if isinstance(l2, np.ndarray):
             slopes, l2 = slopes[l2 > 0], l2[l2 > 0]
         return 0.5 * float(slopes @ (slopes / l2))
-
-
-@dataclass(frozen=True, eq=False)
-class Factor:
-    """Cholesky factor of a matrix with a ridge; build it with `of`.
-
-    lower, scales : float64 (F, F), lower triangular; (F,), of the variables in which the diagonal is 1
-    shift : what was added to that diagonal, so that a matrix without full rank has a factor: some roundings
-    """
-
-    lower: Vector
-    scales: Vector
-    shift: float
-
-    @classmethod
-    def of(cls, matrix: Vector, ridge: Vector | float = 0.0) -> Factor:
-        """Factorise matrix + diag(ridge), positive semidefinite (F, F), in F^3 / 3 operations, the diagonal scaled to 1
-        before, so that the units of the features make no difference."""
-        diagonal = np.diag(matrix) + ridge
-        scales = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        scaled = matrix * scales[:, None] * scales
-        shift = FIRST_SHIFT * diagonal.size * float(np.finfo(np.float64).eps)
-        while True:
-            np.fill_diagonal(scaled, 1.0 + shift)
-            try:
-                # A zero diagonal is that of a feature which is always 0: it keeps to itself.
-                return cls(cholesky(scaled, lower=True, check_finite=False), scales, shift)
-            except LinAlgError:
-                if not shift < diagonal.size:  # which is enough for any matrix of numbers
-                    raise InputError("sums of products of features have overflowed: " + REMEDY) from None
-                shift *= SHIFT_GROWTH
-
-    def solve(self, table: Vector) -> Vector:
-        """Return the table, (K, F), with the inverse applied to each row."""
-        return self.half_solve(self.half_solve(table), transposed=True)
-
-    def half_solve(self, table: Vector, transposed: bool = False) -> Vector:
-        """Return the table, (K, F), with R^-1, or R'^-1, applied to each row; the matrix is R R'."""
-        scaled = table if transposed else table * self.scales
-        solved = solve_triangular(
-            self.lower, scaled.T, lower=True, trans=int(transposed), check_finite=False
-        ).T
-        return solved * self.scales if transposed else solved
-
-
-def metric(objective: Objective, penalty: Penalty, coords: Coords) -> tuple[Factor, int]:
-    """Return the factor of M + l2, and the number of features, F."""
-    ridge = penalty.l2_of(coords).reshape(-1, objective.n_features).max(axis=0)
-    return Factor.of(objective.gram(), ridge), objective.n_features

@@ -27,7 +27,6 @@ from harness.measuring import quietly, say
 from harness.options import Output, some_of
 from harness.problems import Problem
 from harness.report import Table, number
-from sklearn.datasets import load_breast_cancer, load_wine
 
 from benchmarks.crfqn_fits import Clock
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF
@@ -46,7 +45,7 @@ TURNS, TURN_SECONDS = 3, 2.0  # at most so many turns, fewer where they take lon
 WHAT = {
     "near_seconds": "seconds to 1e-3", "seconds": "seconds", "near_passes": "passes to 1e-3", "passes": "passes",
 }  # fmt: skip
-PROX_QN, ROWS, DUAL, MARGIN, LBFGS = "Prox-QN", "row descent", "dual", "Frank-Wolfe", "L-BFGS"
+PROX_QN, ROWS, DUAL, MARGIN = "Prox-QN", "row descent", "dual", "Frank-Wolfe"
 
 
 # ---- mechanisms, and how they are switched off
@@ -129,9 +128,6 @@ MECHANISMS: dict[str, Mechanism] = {
         lambda: patch.object(FrankWolfeState, "has_lattices", new_callable=PropertyMock, return_value=False),
     ),
     "dense items as sparse rows": Mechanism(DUAL, sparse_rows),
-    "no Gram metric": Mechanism(
-        LBFGS, lambda: patch("crfqn.solvers.automatic.auto_solver.is_narrow", lambda objective: False)
-    ),
     "no Newton steps at the end": Mechanism(
         "", lambda: patch("crfqn.solvers.newton_on_support.MOST_OPERATIONS", 0.0)
     ),
@@ -159,24 +155,13 @@ class Case:
         return replace(source, items=items, estimator=self.estimator or source.estimator)
 
 
-def table_of(loader: Any) -> TunedSet:
-    """Return one of scikit-learn's tables, every third row for testing."""
-    x, y = loader(return_X_y=True)
-    x = (x - x.mean(axis=0)) / x.std(axis=0)
-    is_test = np.arange(y.size) % 3 == 2
-    return TunedSet(Problem(x[~is_test], y[~is_test], x[is_test], y[is_test]), MulticlassCRF)
-
-
-def generated(
-    n_items: int, n_features: int, n_labels: int, margin: float, condition: float = 1.0
-) -> TunedSet:
+def generated(n_items: int, n_features: int, n_labels: int, margin: float) -> TunedSet:
     """Return generated dense items; margin : of the labels' scores beside noise of 1, 0 for labels without noise, which
-    are separable; condition : of the features' covariance."""
+    are separable."""
     random = np.random.default_rng(0)
-    scales = np.geomspace(1.0, condition**-0.5, n_features)
-    x = random.normal(size=(2 * n_items, n_features)) * scales
+    x = random.normal(size=(2 * n_items, n_features))
     weights = random.normal(size=(n_features, n_labels)) * (random.random((n_features, n_labels)) < 0.2)
-    scores = (x / scales) @ weights
+    scores = x @ weights
     if margin > 0:
         scores = margin * scores + random.gumbel(size=scores.shape)
     y = scores.argmax(axis=1)
@@ -237,12 +222,6 @@ CASES: dict[str, Case] = {
     "companies, margin": Case(MARGIN, SETS["companies"], settings={"loss": "hinge", "l2": 1.0}),
     "chunks-500, margin": Case(MARGIN, SETS["chunks-500"], settings={"loss": "hinge", "l2": 1.0}),
     "dutch, margin": Case(MARGIN, SETS["dutch"], 800, {"loss": "hinge", "l2": 1.0}),
-    "wine, l2": Case(LBFGS, lambda: table_of(load_wine), settings={"penalty": "l2", "l2": 0.01}),
-    "cancer, l2": Case(LBFGS, lambda: table_of(load_breast_cancer), settings={"penalty": "l2", "l2": 0.01}),
-    "ill-conditioned, l2": Case(
-        LBFGS, lambda: generated(4000, 100, 4, 1.0, 1e4), settings={"penalty": "l2", "l2": 0.01}
-    ),
-    "wide, l2": Case(LBFGS, lambda: generated(3000, 600, 4, 1.0, 1e4), settings={"penalty": "l2", "l2": 1.0}),
 }
 QUICK_CASES = {
     "few-digits": Case(PROX_QN, QUICK["few-digits"]),

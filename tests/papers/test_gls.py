@@ -12,13 +12,12 @@ from crfqn.errors import InputError, ViewError
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, SoftPlus, SquaredNorm, named_link
 from crfqn.objectives.objective import build_objective, in_blocks
-from crfqn.papers.agarwal2014.gls import GLS, Link
+from crfqn.papers.agarwal2014.gls import GLS, Factor, Link
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.run import Run
-from crfqn.solvers.smooth_point import Factor
 
 N, F, K = 120, 6, 3
 

@@ -32,7 +32,6 @@ from crfqn.papers.agarwal2014.generators import (
     RandomSubsets,
     median_distance,
 )
-from crfqn.solvers.automatic.auto_solver import is_narrow
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16.0
@@ -343,30 +342,15 @@ class TestGenerators:
         np.testing.assert_array_equal(copied.decision_function(X[:5] / 16), scores)
 
 
-class TestAutomatic:
-    def test_the_gram_metric_for_narrow_dense_features(self):
-        from crfqn.objectives.linear.dense_map import DenseMap
-        from crfqn.objectives.losses.likelihood import MultinomialLogistic
-        from crfqn.objectives.objective import build_objective
-
-        def problem(n_features):
-            x = np.ones((50, n_features))
-            return build_objective(
-                DenseMap(x, np.arange(51)), MultinomialLogistic.of_labels(np.arange(50) % 5, 5)
-            )
-
-        assert is_narrow(problem(60))
-        assert not is_narrow(problem(2000))
-
-    def test_it_finds_the_same_optimum(self):
+class TestSolver:
+    def test_it_finds_the_optimum_of_ill_conditioned_features(self):
         random = np.random.default_rng(0)
         q, mix = random.normal(size=(600, 30)), np.linalg.qr(random.normal(size=(30, 30)))[0]
         x = (q * np.geomspace(1.0, 1e-3, 30)) @ mix
         y = (0.3 * q @ random.normal(size=(30, 4)) + random.gumbel(size=(600, 4))).argmax(axis=1)
         settings = {"loss": "logistic", "penalty": "l2", "l2": 1e-2, "tol": 1e-4}
-        found = [MulticlassClassifier(**settings, solver=solver).fit(x, y) for solver in ("auto", "l-bfgs")]
+        found = [MulticlassClassifier(**settings, solver=solver).fit(x, y) for solver in ("gls", "l-bfgs")]
         assert found[0].result_.value == pytest.approx(found[1].result_.value, rel=2e-4)
-        assert found[0].n_iter_ < 0.5 * found[1].n_iter_
 
 
 class TestRefusals:

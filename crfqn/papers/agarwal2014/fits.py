@@ -23,9 +23,8 @@ from crfqn.objectives.losses.potentials import Potential, SquaredNorm
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.part import Part
 from crfqn.objectives.point import total
-from crfqn.papers.agarwal2014.gls import GLS, Link
+from crfqn.papers.agarwal2014.gls import GLS, Factor, Link
 from crfqn.penalties import ElasticNet
-from crfqn.solvers.smooth_point import Factor
 from crfqn.threads import Pool
 
 CG_STEPS = 60  # that conjugate gradients usually take

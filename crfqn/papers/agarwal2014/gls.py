@@ -26,16 +26,56 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, PositionLoss
-from crfqn.result import Status
+from crfqn.result import REMEDY, Status
 from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State
-from crfqn.solvers.smooth_point import SmoothPoint, metric
+from crfqn.solvers.smooth_point import SmoothPoint
 from crfqn.threads import Pool
+
+FIRST_SHIFT = 4.0  # times F roundings, of a diagonal of ones: what a sum of products may be off
+SHIFT_GROWTH = 100.0  # of the shift, if that was not enough
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Cholesky factor of a matrix with a ridge; build it with `of`.
+
+    lower, scales : float64 (F, F), lower triangular; (F,), of the variables in which the diagonal is 1
+    shift : what was added to that diagonal, so that a matrix without full rank has a factor: some roundings
+    """
+
+    lower: Vector
+    scales: Vector
+    shift: float
+
+    @classmethod
+    def of(cls, matrix: Vector, ridge: Vector | float = 0.0) -> Factor:
+        """Factorise matrix + diag(ridge), positive semidefinite (F, F), in F^3 / 3 operations, the diagonal scaled to 1
+        before, so that the units of the features make no difference."""
+        diagonal = np.diag(matrix) + ridge
+        scales = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        scaled = matrix * scales[:, None] * scales
+        shift = FIRST_SHIFT * diagonal.size * float(np.finfo(np.float64).eps)
+        while True:
+            np.fill_diagonal(scaled, 1.0 + shift)
+            try:
+                # A zero diagonal is that of a feature which is always 0: it keeps to itself.
+                return cls(cholesky(scaled, lower=True, check_finite=False), scales, shift)
+            except LinAlgError:
+                if not shift < diagonal.size:  # which is enough for any matrix of numbers
+                    raise InputError("sums of products of features have overflowed: " + REMEDY) from None
+                shift *= SHIFT_GROWTH
+
+    def solve(self, table: Vector) -> Vector:
+        """Return the table, (K, F), with the inverse applied to each row."""
+        half = solve_triangular(self.lower, (table * self.scales).T, lower=True, check_finite=False)
+        return solve_triangular(self.lower, half, lower=True, trans=1, check_finite=False).T * self.scales
 
 
 @dataclass(frozen=True)
@@ -58,7 +98,9 @@ class GLS(Solver):
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step, at the points where gradients are taken; each knows the gradient at all coordinates."""
         coords = objective.support.coords()
-        factor, n_features = metric(objective, penalty, coords)
+        n_features = objective.n_features
+        ridge = penalty.l2_of(coords).reshape(-1, n_features).max(axis=0)
+        factor = Factor.of(objective.gram(), ridge)
         here = SmoothPoint(objective, penalty, coords, start)
         origin, w, length = start, here.w, 1.0
         del start

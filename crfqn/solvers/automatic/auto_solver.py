@@ -23,11 +23,6 @@ FEW = 2000
 # (logistic, one core), 2 s and 9 s (multitask hinge, two cores), 5 s and 4 s (squared hinge, one core).
 DENSE = 0.05
 FULL = 0.5  # of the entries: dense arrays are not turned into index arrays, and rows need these
-# What a Gram matrix may cost in steps of L-BFGS. It saves a third of the steps or more; its products are faster than
-# those of a step, with few columns, by some factor of 4. Seconds without and with it, at l2 = 1 and .01, one core:
-# breast cancer (569 x 30) .38 and .15, 1.2 and .20; wine .29 and .10, .91 and .17; digits .55 and .66 (.01); made-up
-# ones with the condition number 1e4: 4,000 x 100 .13 and .05, .60 and .06; 3,000 x 600 .41 and .24, 2.5 and .25.
-GRAM_STEPS = 60
 SMOOTH, SEPARABLE, NONCONVEX, NONCONVEX_GROUPS = LBFGS(), ProxQN(), OWLQN(), SpaRSA()
 # Passes over flat items are cheap and a metric of many weights is not: 20 newsgroups to 1e-4 in .7 instead of .9 s.
 FOR_FLAT = ProxQN(entry=TopViolators(500))
@@ -46,8 +41,8 @@ TUNED: Mapping[str, Solver] = {"rows": RowDescent(), "margins": FOR_MARGINS, "li
 class AutoSolver(Solver):
     """Solver that passes each problem on to the method that suits it, chosen once objective and penalty are known.
 
-    smooth, smooth_narrow, smooth_text : for L2 only; the second where a Gram matrix saves more than it costs
-        (`is_narrow`), the third where less than 5 % of the entries are not zero and its dual variables can be made
+    smooth, smooth_text : for L2 only; the second if less than 5 % of the entries are not zero and the loss has dual
+        variables
     separable : for penalties that are a sum over single weights (L1, elastic net)
     few, sparse, dense, full : for penalties with groups: up to `few_weights` weights; with more, by the share of the
         entries that are not zero: less than 5 %, less than 50 %, and from 50 % on
@@ -56,7 +51,6 @@ class AutoSolver(Solver):
     """
 
     smooth: Solver = SMOOTH
-    smooth_narrow: Solver | None = None
     smooth_text: Solver | None = None
     separable: Solver = SEPARABLE
     few: Solver = SEPARABLE
@@ -88,7 +82,7 @@ class AutoSolver(Solver):
         is_sparse = self.smooth_text and objective.mean_occurrence < DENSE * objective.n_positions
         if self.smooth_text and is_sparse and penalty.is_uniform and has_state(objective, DualItems):
             return self.smooth_text
-        return self.smooth_narrow if self.smooth_narrow and is_narrow(objective) else self.smooth
+        return self.smooth
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return the requirements of the chosen solver."""
@@ -99,23 +93,12 @@ class AutoSolver(Solver):
         return self.chosen(objective, penalty).steps(objective, penalty, start)
 
 
-def is_narrow(objective: Objective) -> bool:
-    """Return whether features are dense and so few that their Gram matrix, N F^2 operations and F^3 / 3 for its factor,
-    pays within GRAM_STEPS steps of L-BFGS, 4 N F K each."""
-    if objective.mean_occurrence < FULL * objective.n_positions or not objective.has_gram:
-        return False
-    n, n_features = float(objective.n_positions), float(objective.n_features)
-    n_states = objective.n_node_coords / n_features
-    return n_features + n_features**2 / (3.0 * n) <= 4.0 * n_states * GRAM_STEPS
-
-
 def for_items(
     sparse: Solver | None = None, dense: Solver | None = None, full: Solver | None = None
 ) -> AutoSolver:
     """Return the automatic solver of flat classifiers; `sparse`, `dense` and `full` replace its defaults for groups."""
     return AutoSolver(
         smooth=LBFGS(warm_up=False),
-        smooth_narrow=LBFGS(warm_up=False, in_gram_metric=True),
         smooth_text=DualDecomposition(),
         separable=FOR_FLAT,
         sparse=sparse or RowDescent(),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from crfqn.solvers.protocols import (
     check_numbers,
 )
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
-from crfqn.solvers.smooth_point import Factor, SmoothPoint, metric
+from crfqn.solvers.smooth_point import SmoothPoint
 from crfqn.solvers.stochastic.online_start import OnlineStart
 
 
@@ -46,9 +45,6 @@ class LBFGS(Solver):
         The method works in the variables v = c^(scaling / 2) w, c the diagonal of the Hessian where it starts: 0 is the
         plain method, 1 scales the diagonal to 1. On CoNLL-2000 (l2 = 2) it takes 94 iterations to 13,139.4 with 0, 60
         with 1, which overestimates features that occur together, and 50 with 0.7.
-    in_gram_metric : bool
-        Work in the variables v = R' w instead, as `GLS` does, where R R' is the Gram matrix that bounds the Hessian:
-        up to some thousands of ill-conditioned features then take no more steps than others.
     warm_up : bool
         Begin with a few epochs item by item where the data are text, as Prox-QN does.
     """
@@ -57,7 +53,6 @@ class LBFGS(Solver):
     armijo: float = 1e-4
     wolfe: float = 0.9
     scaling: float = 0.7
-    in_gram_metric: bool = False
     warm_up: bool = True
 
     def __post_init__(self) -> None:
@@ -70,8 +65,7 @@ class LBFGS(Solver):
             raise InputError(f"scaling: expected a number from 0 to 1, got {self.scaling!r}")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        capabilities = ("has_curvature", "has_gram") if self.in_gram_metric else ("has_curvature",)
-        return Requirements(capabilities, ("is_quadratic",))
+        return Requirements(("has_curvature",), ("is_quadratic",))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each knows the gradient at all coordinates."""
@@ -80,17 +74,13 @@ class LBFGS(Solver):
             start = yield from OnlineStart().states(objective, penalty, start)
         here = SmoothPoint(objective, penalty, coords, start)
         del start
-        v: DiagonalVariables | GramVariables
-        if self.in_gram_metric:
-            v = GramVariables(*metric(objective, penalty, coords))
-        else:
-            v = DiagonalVariables(here.curvature() ** (-0.5 * self.scaling))
+        unit = here.curvature() ** (-0.5 * self.scaling)  # v = w / unit
         pairs = SecantPairs(self.memory, here.coords)
         yield here.state()
         while True:
-            direction = v.direction(pairs.times(v.gradient(here.slopes)))
+            direction = unit * pairs.times(unit * here.slopes)
             np.negative(direction, out=direction)
-            if not (len(pairs) or self.in_gram_metric):
+            if not len(pairs):
                 direction *= unit_length(direction)
             decrease, unseen = -float(here.slopes @ direction), ROUNDING * abs(here.value)
             trial = self.search(here, direction) if decrease > unseen else None
@@ -103,8 +93,9 @@ class LBFGS(Solver):
                 return
             del direction
             y = trial.slopes - here.slopes
-            pairs.update(v.change(trial.w - here.w), v.gradient(y, out=y))
-            del y
+            s = trial.w - here.w
+            pairs.update(np.divide(s, unit, out=s), np.multiply(unit, y, out=y))
+            del s, y
             here = trial
             del trial
             yield here.state(is_step=True)
@@ -125,37 +116,3 @@ class LBFGS(Solver):
             return None
         at(step)
         return trials[step]
-
-
-class DiagonalVariables(NamedTuple):
-    """Variables v = w / unit."""
-
-    unit: Vector
-
-    def gradient(self, g: Vector, out: Vector | None = None) -> Vector:
-        """Return the gradient by v, in the place of `out` if it is given."""
-        return np.multiply(self.unit, g, out=out)
-
-    def direction(self, d: Vector) -> Vector:
-        """Return the direction in w of one in v."""
-        return self.unit * d
-
-    def change(self, w: Vector) -> Vector:
-        """Return the change of v of one of w, in its place."""
-        return np.divide(w, self.unit, out=w)
-
-
-class GramVariables(NamedTuple):
-    """Variables v = R' w, state by state."""
-
-    factor: Factor
-    n_features: int
-
-    def gradient(self, g: Vector, out: Vector | None = None) -> Vector:
-        return self.factor.half_solve(g.reshape(-1, self.n_features)).ravel()
-
-    def direction(self, d: Vector) -> Vector:
-        return self.factor.half_solve(d.reshape(-1, self.n_features), transposed=True).ravel()
-
-    def change(self, w: Vector) -> Vector:
-        return ((w.reshape(-1, self.n_features) / self.factor.scales) @ self.factor.lower).ravel()

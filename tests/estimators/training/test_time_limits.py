@@ -30,8 +30,8 @@ from crfqn import (
 )
 from crfqn.choices import FLAT, STRUCTURED
 from crfqn.errors import CrfqnError, InputError
+from crfqn.papers.agarwal2014.gls import Factor
 from crfqn.solvers.dual.decomposition import SUB_SOLVERS, DualDecomposition
-from crfqn.solvers.smooth_point import Factor
 
 SECONDS = 0.05
 HANGS = 30.0  # seconds beyond the limit
