@@ -4,15 +4,17 @@ Each error carries one sentence for the user: what was expected, what came, and 
 built-in exception that a caller would try first, so `except ValueError` keeps working.
 """
 
+import math
 import os
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from numbers import Integral
 from typing import Any
 
-from crfqn.messages import bounded
+from crfqn.messages import bounded, shorten
 
 _warns_of_items: ContextVar[bool] = ContextVar("_warns_of_items", default=True)
 
@@ -98,6 +100,16 @@ class UnknownFeaturesWarning(CrfqnWarning):
     def __init__(self, message: str, n_items: int) -> None:
         super().__init__(message)
         self.n_items = n_items
+
+
+def check_count(name: str, value: Any, most: float = math.inf, or_none: bool = False) -> Any:
+    """Return the value of a parameter that counts something; InputError unless it is an integer from 1 to `most`, or
+    None if that is allowed."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (is_whole and 1 <= value <= most) and not (or_none and value is None):
+        limit = ">= 1" if most == math.inf else f"from 1 to {most}"
+        raise InputError(f"{name}: expected {'None or ' * or_none}an integer {limit}, got {shorten(value)}")
+    return None if value is None else int(value)
 
 
 @contextmanager

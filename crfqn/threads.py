@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import count, pairwise
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.blas import limit_blas_of_thread
-from crfqn.errors import InputError
+from crfqn.errors import InputError, check_count
 from crfqn.time_limit import check_time
 
 STRETCH = 1024  # things that a thread takes at a time where all are alike
@@ -68,11 +67,8 @@ def available_cores() -> int:
 
 def check_n_threads(n_threads: int | None) -> int:
     """Return the number of threads to use: all cores for None; InputError unless it is a positive integer."""
-    if n_threads is None:
-        return available_cores()
-    if isinstance(n_threads, bool) or not isinstance(n_threads, Integral) or n_threads < 1:
-        raise InputError(f"n_threads: expected None or an integer >= 1, got {n_threads!r}")
-    return int(n_threads)
+    check_count("n_threads", n_threads, or_none=True)
+    return available_cores() if n_threads is None else int(n_threads)
 
 
 class Pool:

@@ -22,8 +22,8 @@ from crfqn.data.features import FeatureStore
 from crfqn.data.items import check_item_weights
 from crfqn.data.labels import encode_labels, flat_labels
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
-from crfqn.data.vocabulary import UNKNOWN_VALUE, UNSEEN, Vocabulary
+from crfqn.data.templates.vocabulary import MergedNames, TemplateSource, TemplateVocabulary, is_hashed
+from crfqn.data.vocabulary import UNSEEN, Vocabulary
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe
 from crfqn.objectives.support import Support, observed_pairs, observed_transitions
@@ -223,20 +223,18 @@ class Merged:
                     f"expected as many features in every shard, got {widths[0]} and {widths[-1]}"
                 )
             self.n_features = widths[0]
+            self.vocabulary: Vocabulary | None = None
+            if self.source is not None:
+                self.vocabulary = TemplateSource.from_dict(self.source).vocabulary(None)
             return
-        starts, times = _merged_names(filled)
-        self.names = sorted(name for name, n in times.items() if n >= min_count)
-        self.starts = [starts[name] for name in self.names]
+        merged = MergedNames()
+        for found in filled:
+            merged.add(found.names or (), found.starts or (), np.asarray(found.counts).tolist())
+        self.vocabulary = merged.vocabulary(min_count, self.source)
+        self.names = list(self.vocabulary.names)
         self.n_features = len(self.names)
-        if times and not self.names:
+        if merged.counts and not self.names:
             raise InputError(f"min_count: expected features at {min_count} positions, got none")
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary | None:
-        """The vocabulary of all shards."""
-        if self.source is not None:
-            return TemplateSource.from_dict(self.source).vocabulary(self.names)
-        return None if self.names is None else Vocabulary(self.names, self.starts)
 
     @cached_property
     def columns(self) -> list[NDArray[np.int32] | None]:
@@ -271,18 +269,6 @@ class Merged:
             None if all_states else np.unique(np.concatenate(pairs)),
             None if all_transitions else np.unique(np.concatenate(edges)),
         )
-
-
-def _merged_names(filled: Sequence[Count]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return where the value begins in each name of all shards, and at how many positions it is."""
-    starts: dict[str, int] = {}
-    times: dict[str, int] = {}
-    for found in filled:
-        for name, start, n in zip(found.names or [], found.starts, found.counts.tolist(), strict=True):
-            if starts.setdefault(name, start) != start:
-                starts[name] = UNKNOWN_VALUE
-            times[name] = times.get(name, 0) + n
-    return starts, times
 
 
 def in_columns(matrix: Any, columns: NDArray[np.int32] | None, n_features: int) -> Any:

@@ -31,8 +31,8 @@ from crfqn.data.labels import encode_known_labels, encode_labels
 from crfqn.data.matrices import is_matrix
 from crfqn.data.model_file import read_model, write_model
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
-from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
+from crfqn.data.templates.vocabulary import MergedNames, TemplateVocabulary, is_hashed
+from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe
 from crfqn.model.content import ModelContent, add_labels, add_vocabulary, read_labels, read_vocabulary
@@ -265,7 +265,7 @@ class Writer:
 
     def first_pass(self) -> None:
         """Find labels and names; InputError for batches of different kinds."""
-        names = Names(self.min_count)
+        names, known, source = MergedNames(), None, None
         classes, kinds, number = [], set(), 0
         for number, (X, y, _) in enumerate(self.read()):
             if has_no_position(X):
@@ -274,7 +274,13 @@ class Writer:
                 items, is_of_sequences = self.encoded(X, None)
                 kinds.add((is_of_sequences, items.vocabulary is None and items.n_features))
                 classes.append(encode_labels(y, items.offsets)[0])
-                names.add(items)
+                if (known := items.vocabulary) is None and items.feature_names is not None:
+                    raise InputError("expected items by name or matrices without names, got named columns")
+                if isinstance(known, TemplateVocabulary):
+                    source = known.stored_source()
+                if known is not None and not is_hashed(known):
+                    counts = np.bincount(items.matrix.indices, minlength=len(known)).tolist()
+                    names.add(known.names, known.value_starts.tolist(), counts)
             except InputError as error:
                 raise InputError(f"batch {number}: {error}") from error
         if len(kinds) > 1:
@@ -286,7 +292,8 @@ class Writer:
             raise InputError("batches: expected at least one feature, got none")
         labels = list(chain.from_iterable(names_of_batch.tolist() for names_of_batch in classes))
         self.classes, _ = encode_labels(labels, np.arange(len(labels) + 1))
-        self.vocabulary = names.vocabulary()
+        has_attributes = known is not None and known.has_attributes
+        self.vocabulary = None if known is None else names.vocabulary(self.min_count, source, has_attributes)
         self.n_features = n_columns or len(self.vocabulary or ())
 
     def encoded(self, X: Any, vocabulary: Vocabulary | None) -> tuple[Sequences, bool]:
@@ -320,44 +327,6 @@ class Writer:
                     waiting = []
                 waiting.append((items[first:last], targets[positions], weights[first:last]))
         yield block_of(waiting)
-
-
-class Names:
-    """The names of the features of all batches, where their values begin (`Vocabulary.value_starts`) and how often each
-    occurs; of templates also their source."""
-
-    def __init__(self, min_count: int) -> None:
-        self.min_count = min_count
-        self.starts: dict[str, int] = {}
-        self.counts: dict[str, int] = {}
-        self.kind: Vocabulary | None = None
-
-    def add(self, items: Sequences) -> None:
-        """Add those of a batch."""
-        names = items.vocabulary
-        if names is None:
-            if items.feature_names is not None:
-                raise InputError("expected items by name or matrices without names, got named columns")
-            return
-        self.kind = names
-        if is_hashed(names):
-            return
-        counts = np.bincount(items.matrix.indices, minlength=len(names)).tolist()
-        for name, start, count in zip(names.names, names.value_starts.tolist(), counts, strict=True):
-            if self.starts.setdefault(name, start) != start:
-                self.starts[name] = UNKNOWN_VALUE
-            self.counts[name] = self.counts.get(name, 0) + count
-
-    def vocabulary(self) -> Vocabulary | None:
-        """Return the vocabulary of the names that are frequent enough, sorted; None for matrices."""
-        names = sorted(
-            name for name, count in self.counts.items() if self.min_count <= 1 or count >= self.min_count
-        )
-        if isinstance(self.kind, TemplateVocabulary):
-            return TemplateSource.from_dict(self.kind.stored_source()).vocabulary(names)
-        if self.kind is None:
-            return None
-        return Vocabulary(names, [self.starts[name] for name in names], self.kind.has_attributes)
 
 
 def block_of(runs: list[tuple[Sequences, Labels, Vector]]) -> Block:

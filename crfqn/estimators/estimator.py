@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights
 from crfqn.data.hybrid import Features
 from crfqn.data.model_file import ModelFile, write_model
-from crfqn.errors import EmptyModelWarning, InputError, warn_caller
+from crfqn.errors import EmptyModelWarning, InputError, check_count, warn_caller
 from crfqn.estimators.automatic import Strengths
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.problem import Problem, pose, run
@@ -251,8 +250,7 @@ def strongest_features(model: Any, label: Any, n: int | None) -> list[Feature]:
     labels = model.node_names
     if label not in labels:
         raise InputError(f"label: expected one of {shorten(labels)}, got {describe(label)}")
-    if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
-        raise InputError(f"n: expected None or an integer >= 1, got {n!r}")
+    check_count("n", n, or_none=True)
     return [Feature(*entry) for entry in model.strongest(labels.index(label), n)]
 
 

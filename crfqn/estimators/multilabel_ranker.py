@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
-from crfqn.errors import InputError
+from crfqn.errors import check_count
 from crfqn.estimators.automatic import LINEAR_PARAMETERS, LINEAR_SOLVERS, linear_solver
 from crfqn.estimators.items import ItemEstimator, ItemParameters
 from crfqn.estimators.labels import LabelSets
@@ -140,8 +140,7 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
         """
         check_is_fitted(self)
         k = len(self.classes_) if k is None else k
-        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
-            raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
+        check_count("k", k, len(self.classes_))
         order = [np.argsort(-scores.T, axis=1, kind="stable")[:, :k] for scores in self.class_scores(X)]
         return self.classes_[np.concatenate(order)]
 

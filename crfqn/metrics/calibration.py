@@ -5,14 +5,12 @@ Naeini, Cooper, Hauskrecht: Obtaining well calibrated probabilities using Bayesi
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
-from crfqn.messages import describe
+from crfqn.errors import InputError, check_count
 
 
 class ReliabilityBins(NamedTuple):
@@ -31,8 +29,7 @@ class ReliabilityBins(NamedTuple):
 
 def reliability_bins(is_right: Any, confidence: Any, n_bins: int = 10) -> ReliabilityBins:
     """Return the bins; parameters and errors as of `expected_calibration_error`."""
-    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
-        raise InputError(f"n_bins: expected an integer >= 1, got {describe(n_bins)}")
+    check_count("n_bins", n_bins)
     hits, p = np.asarray(is_right, np.float64), np.asarray(confidence, np.float64)
     if hits.ndim != 1 or hits.shape != p.shape or not p.size:
         raise InputError(

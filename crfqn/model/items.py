@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from crfqn.data.labels import encode_known_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.data.token_rows import Rows
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError, ModelFileError, check_count
 from crfqn.messages import describe, place_of, shorten
 from crfqn.model.content import (
     FEATURE,
@@ -43,15 +43,7 @@ from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Term, explana
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.featurizers import Table, Words
 from crfqn.model.labels import LabelSpace, descend_tree
-from crfqn.model.model import (
-    INTERCEPT,
-    Decoding,
-    Model,
-    check_number,
-    check_threshold,
-    is_probable,
-    read_temperature,
-)
+from crfqn.model.model import INTERCEPT, Decoding, Model, check_threshold, is_probable, read_temperature
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.texts import are_texts
 from crfqn.model.trained import Trained
@@ -210,8 +202,7 @@ class ItemModel(Model):
 
     def predict_top(self, X: Any, k: int, engine: Any = NUMPY) -> Ranking:
         """The k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
-        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
-            raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
+        check_count("k", k, len(self.classes_))
         parts = []
         for p in self._probabilities(X, engine):
             codes = np.argsort(-p, axis=1, kind="stable")[:, :k]
@@ -221,7 +212,7 @@ class ItemModel(Model):
 
     def predict_nbest(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
         """Return the n most probable labels of each item with their probabilities; ties go to the earlier class."""
-        labels, probabilities = self.predict_top(X, min(check_number(n), len(self.classes_)))
+        labels, probabilities = self.predict_top(X, min(check_count("n", n), len(self.classes_)))
         rows = zip(labels.tolist(), probabilities.tolist(), strict=True)
         return [[*zip(names, values, strict=True)] for names, values in rows]
 
@@ -275,7 +266,7 @@ class ItemModel(Model):
     def strongest_features(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
         """Return for each item the n features that say most for or against its best label, in a taxonomy for the nodes
         down to it: their names (or columns) and weights times values, the largest in size first."""
-        n, rows = check_number(n), self.rows(sparse_of(check_dense(X, self.n_dense_)))
+        n, rows = check_count("n", n), self.rows(sparse_of(check_dense(X, self.n_dense_)))
         best = np.concatenate([scores.argmax(axis=1) for scores in NUMPY.class_scores(self, X)]).tolist()
         nodes = self.labels.nodes.tolist()
         return [self._strongest(rows, i, self.path(nodes[k]), n) for i, k in enumerate(best)]
@@ -302,7 +293,7 @@ class ItemModel(Model):
         InputError
             As in `predict`, and for another n.
         """
-        n, X = None if n is None else check_number(n), check_dense(X, self.n_dense_)
+        n, X = check_count("n", n, or_none=True), check_dense(X, self.n_dense_)
         rows, nodes, explained = self.rows(sparse_of(X)), self.labels.nodes.tolist(), []
         scores = np.concatenate([*NUMPY.class_scores(self, X, False)])
         labels = [*self.labels.as_given(self.classes_)]

@@ -311,13 +311,6 @@ class Model(FittedModel):
         return [(self.feature_name(int(used[k])), float(sums[k])) for k in order if sums[k]]
 
 
-def check_number(n: Any) -> int:
-    """Return how many labellings are asked for; InputError for no number of them."""
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise InputError(f"n: expected an integer >= 1, got {n!r}")
-    return int(n)
-
-
 def check_threshold(threshold: Any) -> float:
     """Return the least probability of an answer; InputError for anything but a number from 0 to 1."""
     is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)

@@ -27,7 +27,7 @@ from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import LabelSpan, find_scheme
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import NO_COLUMNS, Columns, Pairs, Vocabulary
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError, ModelFileError, check_count
 from crfqn.messages import describe, shorten
 from crfqn.metrics.label_arrays import span_rules
 from crfqn.model.content import (
@@ -53,15 +53,7 @@ from crfqn.model.content import (
 )
 from crfqn.model.explanations import Explanation, TermSum, explanation
 from crfqn.model.label_constraints import LabelConstraints
-from crfqn.model.model import (
-    Decoding,
-    Model,
-    WeightsByName,
-    check_number,
-    check_threshold,
-    is_probable,
-    read_temperature,
-)
+from crfqn.model.model import Decoding, Model, WeightsByName, check_threshold, is_probable, read_temperature
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.opened_items import SingleRuns
 from crfqn.model.path_differences import PathDifferences
@@ -331,7 +323,7 @@ class SequenceModel(Model):
             As in `predict`; also for n below 1, or so large that memory for the labellings would exceed 8 GB.
         """
         self.check_probabilities()
-        n, labels = check_number(n), self.classes_.tolist()
+        n, labels = check_count("n", n), self.classes_.tolist()
         best = self._best_logs(engine.open(self, X, LabelConstraints(known, once)), n)
         return [
             [([*map(labels.__getitem__, path)], float(np.exp(log))) for path, log in paths] for paths in best
@@ -471,7 +463,7 @@ class SequenceModel(Model):
     ) -> list[list[list[tuple[Any, float]]]]:
         """Return for each position of each item the n features that say most for or against its best label: their
         names (or columns) and weights times values, the largest in size first."""
-        n, encoded = check_number(n), NUMPY.encode(self, X)
+        n, encoded = check_count("n", n), NUMPY.encode(self, X)
         rows, offsets = rows_of(encoded), encoded.offsets.tolist()
         states = NUMPY.open(self, X, LabelConstraints(known, once), warns=False).best()[0].tolist()
         strongest = []
@@ -514,7 +506,7 @@ class SequenceModel(Model):
         InputError
             As in `predict`, and for another n.
         """
-        n = None if n is None else check_number(n)
+        n = check_count("n", n, or_none=True)
         X = list(X) if isinstance(X, Iterator) else X
         encoded, items = (
             NUMPY.encode(self, X),

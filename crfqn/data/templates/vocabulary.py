@@ -24,8 +24,8 @@ from crfqn.data.templates.windows import parse_windows, word_patterns, word_shap
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.data.tokenizers import BLANK, NAMES, STOP, UNICODE, Tokenizer, choose_tokenizer
-from crfqn.data.vocabulary import NO_VALUE, Vocabulary
-from crfqn.errors import InputError, TokenWarning, warn_caller
+from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
+from crfqn.errors import InputError, TokenWarning, check_count, warn_caller
 from crfqn.messages import describe, shorten
 
 LARGEST_WIDTH = 2**31 - 1
@@ -213,9 +213,9 @@ class TemplateSource:
     def settings(self, functions: Sequence[Function] = ()) -> Settings:
         """Return the parsed patterns; InputError for one that is none (line named), a column that is not there, a
         number out of range, or no features at all."""
-        _check_count("min_count", self.min_count)
+        check_count("min_count", self.min_count, LARGEST_WIDTH)
         if self.n_hashed is not None:
-            _check_count("n_hashed", self.n_hashed)
+            check_count("n_hashed", self.n_hashed, LARGEST_WIDTH)
             if self.min_count > 1:
                 raise InputError(
                     "min_count: hashed features are not counted; give one of min_count and n_hashed"
@@ -265,11 +265,6 @@ class TemplateSource:
         return TemplateVocabulary(Encoder.from_names(settings, names), self.as_dict())
 
 
-def _check_count(name: str, value: Any) -> None:
-    if type(value) is not int or not 1 <= value <= LARGEST_WIDTH:
-        raise InputError(f"{name}: expected a whole number from 1 to {LARGEST_WIDTH}, got {describe(value)}")
-
-
 @dataclass(frozen=True)
 class WindowFeatures:
     """Feature map of window templates that needs no fit of its own; `parse` makes one of their text."""
@@ -315,3 +310,28 @@ class WindowFeatures:
         )
         matrix.sort_indices()
         return Sequences(matrix, encoded.offsets, [names[column] for column in order])
+
+
+class MergedNames:
+    """The names of the features of batches or shards, where their values begin (`Vocabulary.value_starts`), and at how
+    many positions each is."""
+
+    def __init__(self) -> None:
+        self.starts: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
+
+    def add(self, names: Sequence[str], starts: Sequence[int], counts: Sequence[int]) -> None:
+        """Add those of a batch."""
+        for name, start, count in zip(names, starts, counts, strict=True):
+            if self.starts.setdefault(name, start) != start:
+                self.starts[name] = UNKNOWN_VALUE
+            self.counts[name] = self.counts.get(name, 0) + count
+
+    def vocabulary(
+        self, min_count: int, source: dict[str, Any] | None = None, has_attributes: bool = False
+    ) -> Vocabulary:
+        """Return the vocabulary of the names that are frequent enough, sorted; of templates by their `source`."""
+        names = sorted(name for name, count in self.counts.items() if min_count <= 1 or count >= min_count)
+        if source is not None:
+            return TemplateSource.from_dict(source).vocabulary(names)
+        return Vocabulary(names, [self.starts[name] for name in names], has_attributes)
