@@ -285,8 +285,7 @@ def _json_texts(labeller: Labeller, input: Input, options: PredictOptions) -> It
             try:
                 yield strict_json(answer, ensure_ascii=False) + "\n"
             except InputError as error:
-                where = data.where(item) if isinstance(data, Documents) else data.where(item, 0)
-                raise InputError(f"{where}: {error}") from None
+                raise InputError(f"{data.where(item, 0)}: {error}") from None
 
 
 def _with_input(part: Part | None, data: Any, answers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

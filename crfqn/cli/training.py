@@ -37,7 +37,7 @@ from crfqn.recipes import (
 )
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.sequences import prepare_shards
+from crfqn.recipes.shards import prepare_shards
 from crfqn.recipes.sources import files_named, files_of, format_of
 from crfqn.result import Status
 from crfqn.threads import available_cores

@@ -26,7 +26,7 @@ from crfqn.readers.images import (
     read_letter_matlab,
     read_letter_table,
 )
-from crfqn.readers.items import Documents, Labeled, append_test, concatenate
+from crfqn.readers.items import Documents, Labeled
 from crfqn.readers.registry import FORMATS
 from crfqn.readers.texts import collect_docstrings, read_newsgroups, read_parserator
 from crfqn.taxonomy.reading import read_taxonomy_file
@@ -321,7 +321,7 @@ def read_files(reader: str, paths: Sequence[Path], **options: Any) -> Data:
             data = [PAIRS[reader](*pair, **options) for pair in zip(paths[::2], paths[1::2], strict=True)]
         else:
             data = [READERS[reader](path, **options) for path in paths]
-        joined = reduce(append_test if isinstance(data[0], Labeled) else concatenate, data)
+        joined = reduce(lambda train, test: train.joined(test), data)
     except InputError as error:  # parts that are fine alone
         raise DataError(f"{', '.join(map(str, paths))}: {error}") from error
     return replace(joined, has_numbers=False)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,78 @@ if TYPE_CHECKING:
 MATRIX = "a matrix"
 
 
+class LabelledItems:
+    """Base class of items with their labels: sequences or documents."""
+
+    inputs: Any
+    labels: list[Any]
+    n_train: int | None
+    places: Places | None
+    has_numbers: bool
+
+    @property
+    def n_items(self) -> int:
+        return len(self.labels)
+
+    def each_label(self) -> Iterable[str]:
+        """Return the labels of all items, one after the other."""
+        return self.labels
+
+    def distinct_labels(self) -> list[str]:
+        """Return the labels that occur, sorted."""
+        return sorted({*self.each_label()})
+
+    def labelled(self, label: str) -> Iterator[tuple[int, int | None]]:
+        """Yield the items, and the positions in them, that have a label; a document has no positions."""
+        for item, labels in enumerate(self.labels):
+            if isinstance(labels, str):
+                if labels == label:
+                    yield item, None
+            elif label in labels:
+                yield from ((item, position) for position, own in enumerate(labels) if own == label)
+
+    def reader(self) -> Callable[[str], Any]:
+        """Return the function from a label's text to its target: a number if all labels mean numbers, else the text."""
+        return target_reader(self.each_label()) if self.has_numbers else str
+
+    def targets(self, read: Callable[[str], Any] | None = None) -> list[Any]:
+        """Return the labels to train on, by default as these labels' own `reader` reads them."""
+        read = read or self.reader()
+        return [read(label) if isinstance(label, str) else [*map(read, label)] for label in self.labels]
+
+    def where(self, item: int, position: int | None = None) -> str:
+        """Return the place of an item or a position in words: file and line, if it comes from a file."""
+        return (numbered if self.places is None else self.places.where)(item, position)
+
+    def part(self, items: NDArray[np.integer]) -> Self:
+        """Return some of the items, without their places."""
+        inputs = self.inputs
+        inputs = [inputs[item] for item in items] if isinstance(inputs, list) else inputs[items]
+        labels = [self.labels[item] for item in items]
+        return replace(self, inputs=inputs, labels=labels, n_train=None, places=None)  # type: ignore[type-var]
+
+    def joined(self, test: Self) -> Self:
+        """Return these items, for training (`n_train`), and those of a test part; InputError, naming its file, if the
+        two do not belong together."""
+        try:
+            fields = self._joined(test)
+        except InputError as error:
+            raise InputError(f"{test.places.file if test.places else 'the test part'}: {error}") from error
+        places = None
+        if self.places is not None and test.places is not None:
+            pair = (self.n_items, self.places), (test.n_items, test.places)
+            parts = [part for n_items, of in pair for part in of.parts or [(n_items, of)]]
+            places = Places(test.places.file, test.places.lines, parts=parts)
+        labels = self.labels + test.labels
+        return replace(self, **fields, labels=labels, n_train=self.n_items, places=places)  # type: ignore[type-var]
+
+    def _joined(self, test: Self) -> dict[str, Any]:
+        """Return the fields of both parts but labels and places."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Labeled:
+class Labeled(LabelledItems):
     """Items with their labels.
 
     Parameters
@@ -60,46 +130,33 @@ class Labeled:
     spans: list[list[tuple[int, int]]] | None = None
     has_numbers: bool = False
 
-    @property
-    def n_items(self) -> int:
-        return len(self.labels)
+    def each_label(self) -> Iterable[str]:
+        return chain.from_iterable(self.labels)
 
     @property
     def n_positions(self) -> int:
         """Number of positions of all items."""
         return sum(len(item) for item in self.labels)
 
-    def targets(self) -> list[list[Any]]:
-        """Return the labels to train on: whole numbers where they mean numbers, else texts."""
-        read = target_reader(chain.from_iterable(self.labels)) if self.has_numbers else str
-        return [[*map(read, item)] for item in self.labels]
-
-    def distinct_labels(self) -> list[str]:
-        """Return the labels that occur, sorted."""
-        return sorted({label for item in self.labels for label in item})
-
     def n_distinct_items(self) -> int:
         """Return the number of distinct label sequences (words)."""
         return len({tuple(item) for item in self.labels})
 
-    def where(self, item: int, position: int | None = None) -> str:
-        """Return the place of an item or a position in words: file and line, where it comes from a file."""
-        return (numbered if self.places is None else self.places.where)(item, position)
-
     def known_labels(self) -> list[list[str]] | None:
         """Return the labels, None without any; DataError, naming the first position without, where others have one."""
-        is_known = list(map(bool, chain.from_iterable(self.labels)))
-        if all(is_known):
+        if all(self.each_label()):
             return self.labels
-        if not any(is_known):
+        if not any(self.each_label()):
             return None
-        item, position = next(
-            (i, t) for i, labels in enumerate(self.labels) for t, label in enumerate(labels) if not label
-        )
+        missing = [*self.labelled("")]
         raise DataError(
-            f"{self.where(item, position)}: {is_known.count(False)} of {len(is_known)} positions have no label, here "
-            "first; label all or none"
+            f"{self.where(*missing[0])}: {len(missing)} of {self.n_positions} positions have no label, here first; "
+            "label all or none"
         )
+
+    def part(self, items: NDArray[np.integer]) -> Labeled:
+        weights = self.weights and [self.weights[item] for item in items]
+        return replace(super().part(items), weights=weights, spans=None)
 
     def digest(self) -> str:
         """Return the SHA-256 (64 hex digits) over labels and observations; the order of the items does not count."""
@@ -114,33 +171,15 @@ class Labeled:
             digests.append(digest.digest())
         return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
 
-
-def append_test(train: Labeled, test: Labeled) -> Labeled:
-    """Join a training and a test file into one `Labeled` with that split; InputError, naming the file, for other
-    columns, or attributes in their place."""
-    weights = None
-    if train.weights is not None or test.weights is not None:
-        weights = [*(train.weights or [1.0] * train.n_items), *(test.weights or [1.0] * test.n_items)]
-    labels = train.labels + test.labels
-    shown = test.places.file if test.places else "the test part"
-    try:
-        inputs: Any = train.inputs + test.inputs  # type: ignore[operator]
-    except InputError as error:
-        raise InputError(f"{shown}: {error}") from error
-    except TypeError:
-        kinds = ["columns" if isinstance(p.inputs, TokenColumns) else "features" for p in (train, test)]
-        raise InputError(f"{shown}: expected {kinds[0]}, as in the files before, got {kinds[1]}") from None
-    places = _joined_places(train, test)
-    return Labeled(inputs, labels, train.n_items, places, weights, has_numbers=train.has_numbers)
-
-
-def _joined_places(first: Labeled | Documents, second: Labeled | Documents) -> Places | None:
-    if first.places is None or second.places is None:
-        return None
-    parts: list[tuple[int, Places]] = []
-    for data, places in ((first, first.places), (second, second.places)):
-        parts += places.parts or [(data.n_items, places)]
-    return Places(second.places.file, second.places.lines, parts=parts)
+    def _joined(self, test: Labeled) -> dict[str, Any]:
+        weights = None
+        if self.weights is not None or test.weights is not None:
+            weights = [*(self.weights or [1.0] * self.n_items), *(test.weights or [1.0] * test.n_items)]
+        try:
+            return {"inputs": self.inputs + test.inputs, "weights": weights, "spans": None}  # type: ignore[operator]
+        except TypeError:
+            kinds = ["columns" if isinstance(p.inputs, TokenColumns) else "features" for p in (self, test)]
+            raise InputError(f"expected {kinds[0]}, as in the files before, got {kinds[1]}") from None
 
 
 # Returns a text that begins with the line of a position or document, with other labels in it, and all else as it is.
@@ -219,7 +258,7 @@ class Places:
 
 
 @dataclass(frozen=True, eq=False)
-class Documents:
+class Documents(LabelledItems):
     """Documents with their labels.
 
     Parameters
@@ -248,22 +287,8 @@ class Documents:
     places: Places | None = None
     has_numbers: bool = False
 
-    @property
-    def n_items(self) -> int:
-        return len(self.labels)
-
-    def targets(self) -> list[Any]:
-        """Return the labels to train on: whole numbers where they mean numbers, else texts."""
-        return [*map(target_reader(self.labels) if self.has_numbers else str, self.labels)]
-
     def where(self, item: int, position: int | None = None) -> str:
-        """Return the place of a document in words: file and line, where it comes from a file; documents have no
-        positions."""
-        return (numbered if self.places is None else self.places.where)(item)
-
-    def distinct_labels(self) -> list[str]:
-        """Return the labels that occur, sorted."""
-        return sorted(set(self.labels))
+        return super().where(item)
 
     def digest(self) -> str:
         """Return the SHA-256 (hex) of labels and inputs, whatever the order of documents and the form of the matrix."""
@@ -280,41 +305,28 @@ class Documents:
         )
         return hashlib.sha256(b"".join([*digests, *map(_encoded, names)])).hexdigest()
 
-
-def concatenate(train: Documents, test: Documents) -> Documents:
-    """Join two parts, the first for training (`n_train`): a matrix with fewer columns is widened, taxonomies are
-    united. InputError for texts beside a matrix, feature names that disagree, taxonomies that contradict each other."""
-    kinds = [
-        "texts" if isinstance(inputs, list) else "cells" if isinstance(inputs, TokenColumns) else MATRIX
-        for inputs in (train.inputs, test.inputs)
-    ]
-    taxonomy = _joined_taxonomy(train.taxonomy, test.taxonomy)
-    if kinds[0] != kinds[1]:
-        raise InputError(
-            f"the training part holds {kinds[0]}, the test part {kinds[1]}; expected the same kind"
-        )
-    names: Sequence[str] | None = None
-    if kinds[0] != MATRIX:
-        inputs = train.inputs + test.inputs
-    else:
+    def _joined(self, test: Documents) -> dict[str, Any]:
+        """A matrix with fewer columns is widened, taxonomies are united."""
+        kinds = [
+            "texts" if isinstance(inputs, list) else "cells" if isinstance(inputs, TokenColumns) else MATRIX
+            for inputs in (self.inputs, test.inputs)
+        ]
+        taxonomy = _joined_taxonomy(self.taxonomy, test.taxonomy)
+        if kinds[0] != kinds[1]:
+            raise InputError(
+                f"the training part holds {kinds[0]}, the test part {kinds[1]}; expected the same kind"
+            )
+        if kinds[0] != MATRIX:
+            return {"inputs": self.inputs + test.inputs, "taxonomy": taxonomy, "feature_names": None}
         from scipy.sparse import csr_array, vstack
 
-        names = _joined_names(train.feature_names, test.feature_names)
-        n_columns = max(train.inputs.shape[1], test.inputs.shape[1])
+        names = _joined_names(self.feature_names, test.feature_names)
+        n_columns = max(self.inputs.shape[1], test.inputs.shape[1])
         widened = [
             csr_array((part.data, part.indices, part.indptr), shape=(part.shape[0], n_columns))
-            for part in (train.inputs, test.inputs)
+            for part in (self.inputs, test.inputs)
         ]
-        inputs = vstack(widened, format="csr")
-    return Documents(
-        inputs,
-        train.labels + test.labels,
-        taxonomy,
-        train.n_items,
-        names,
-        _joined_places(train, test),
-        has_numbers=train.has_numbers,
-    )
+        return {"inputs": vstack(widened, format="csr"), "taxonomy": taxonomy, "feature_names": names}
 
 
 def _rows(matrix: csr_array) -> Iterator[bytes]:

@@ -5,8 +5,9 @@ features. For the command line, and for anyone who wants the data of a recipe in
 """
 
 from crfqn.model.featurizers import Featurizer
-from crfqn.recipes.building import build_estimator, by_feature_in_columns, observe, prepare
+from crfqn.recipes.building import build_estimator, by_feature_in_columns
 from crfqn.recipes.finding import find_recipe, list_recipes, load_recipe
+from crfqn.recipes.preparing import observe, prepare
 from crfqn.recipes.sources import EMBEDDED, Observed, Prepared
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""Data and estimator of a recipe, ready to train, and new files with the same features."""
+"""The estimator of a recipe, not yet trained."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -9,51 +9,14 @@ import numpy as np
 from crfqn.choices import BY_FEATURE, LOSSES, STRENGTHS
 from crfqn.data_options import ObjectiveSection, keys_in
 from crfqn.errors import InputError, RecipeError
-from crfqn.model.featurizers import Featurizer
 from crfqn.parameters import OPTIONS, PARAMETERS, Parameter
-from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.schema import KINDS, Recipe, check_keys, shown
-from crfqn.recipes.sequences import observe_sequences, prepare_sequences
-from crfqn.recipes.sources import Observed, Origin, Prepared
+from crfqn.recipes.sources import Prepared
 from crfqn.registry import find
 
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
 # Parameters that other sections set, or the data.
 ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", "min_count", *keys_in(ObjectiveSection)}
-
-
-def prepare(recipe: Recipe) -> Prepared:
-    """Read the recipe's data, cut it into training and test items, compute the features.
-
-    DataUnavailableError says how to get the data, and what can be trained without; DataError: it is malformed;
-    RecipeError: split, features or structure do not fit it.
-    """
-    return (prepare_sequences if recipe.structure.kind == "chain" else prepare_documents)(recipe)
-
-
-def observe(
-    recipe: Recipe,
-    path: Origin = None,
-    features: Featurizer | None = None,
-    *,
-    keeps_blank: bool = False,
-    columns: Sequence[str] | None = None,
-) -> Observed:
-    """Return the features of a new file or of several (None: the recipe's test items, `-`: standard input), and the
-    labels, if any.
-
-    Pixel recipes read letter tables (plain, .gz, .mat) of their image size, and CRFsuite's text format with an
-    attribute `p<row>_<column>[:value]` for each pixel that is not 0; attribute recipes the text format; those of
-    windows, templates or words their columns, with a label or without; documents svmlight's format, whose ids are those
-    of the training data or count its columns from 1, or lines `label TAB text`, or `text`.
-
-    `features` are as a model file keeps them, None fits them to the training data again; `columns` those that the model
-    reads, in the place of the training data's; `keeps_blank` takes a blank line among texts for a document without
-    words. DataError: no such file, a malformed one (file and line named), no pixel, labels for some positions only.
-    """
-    if recipe.structure.kind == "chain":
-        return observe_sequences(recipe, path, columns)
-    return observe_documents(recipe, path, features, keeps_blank)
 
 
 def build_estimator(recipe: Recipe, **overrides: Any) -> Any:

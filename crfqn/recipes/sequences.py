@@ -2,74 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crfqn.data.file_parts import cut_at_lines, cut_parts
-from crfqn.data.files import STANDARD_INPUT, Part, check_regular, is_blank, is_stream, read_text
-from crfqn.data.labels import target_reader
+from crfqn.data.files import STANDARD_INPUT, Part, check_regular, is_blank, read_text
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data_options import OF_COLUMNS, OF_TEMPLATES
-from crfqn.errors import DataError, EmptyDataError, InputError, RecipeError
+from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.images import read_letter_matlab, read_letter_table
 from crfqn.readers.items import Labeled
-from crfqn.readers.registry import find_format
-from crfqn.readers.tables import LABELS
 from crfqn.recipes import sources
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.sources import Observed, Origin, Prepared
 
 if TYPE_CHECKING:
     from crfqn.estimators.templates import Templates
 
-# Of the only file, however many workers there are: what they have is not to change the result.
-SHARDS_OF_FILE = 4
 
-
-def prepare_sequences(recipe: Recipe) -> Prepared:
-    """Return the data of a recipe of sequences, cut and mapped to features; see `crfqn.recipes.prepare`."""
-    kind = recipe.features.kind
-    labeled: Labeled = sources.load_items(recipe, partial(_check_labels, recipe))
-    train, test = sources.split(recipe, labeled)
-    names: Sequence[str] | None = pixel_map(recipe).names if kind == "pixel-pairs" else None
-    read = _reader(labeled, train)
-    fingerprint = labeled.digest()
-    if kind in OF_COLUMNS:
-        labeled = replace(labeled, inputs=_columns(recipe, labeled))
-    (X_train, y_train), (X_test, y_test) = (_observed(recipe, labeled, part, read) for part in (train, test))
-    if kind in OF_TEMPLATES:  # the model encodes the columns of the test part
+def fit_sequences(recipe: Recipe, train: Labeled, test: Labeled) -> tuple[Any, Any, Sequence[str] | None]:
+    """Return the features of the training and the test part, and their names unless the features have names of their
+    own; of templates the test part's columns, which the model encodes."""
+    settings = recipe.features
+    X_train, X_test = features_of(recipe, train), features_of(recipe, test)
+    if settings.kind in OF_TEMPLATES:
         where = f"{recipe.source}: [features]"
-        if kind == "templates":
-            where = str(recipe.source.parent / recipe.features.templates)
+        if settings.kind == "templates":
+            where = str(recipe.source.parent / settings.templates)
         try:
-            X_train = templates_of(recipe).fit_transform(X_train)
+            return templates_of(recipe).fit_transform(X_train), X_test, None
         except InputError as error:
             raise RecipeError(f"{where}: {error}") from error
-    elif kind == "windows":
-        names = X_train.feature_names
-        X_test = X_test.with_names(names)
-    weights = labeled.weights and [labeled.weights[item] for item in train]
-    return Prepared(
-        X_train,
-        y_train,
-        X_test,
-        y_test,
-        names,
-        fingerprint,
-        sample_weight=weights,
-        train_places=sources.places_of(recipe, labeled, train),
-        test_places=sources.places_of(recipe, labeled, test),
-    )
+    if settings.kind == "windows":
+        return X_train, X_test.with_names(X_train.feature_names), X_train.feature_names
+    return X_train, X_test, pixel_map(recipe).names if settings.kind == "pixel-pairs" else None
 
 
 def templates_of(recipe: Recipe) -> Templates:
@@ -92,86 +65,32 @@ def templates_of(recipe: Recipe) -> Templates:
     return Templates(f"{text}\n", **options)
 
 
-def observe_sequences(recipe: Recipe, path: Origin, columns: Sequence[str] | None = None) -> Observed:
-    """Return features and labels of a file of sequences, or of the recipe's test part; see `crfqn.recipes.observe`."""
-    if path is None:
-        labeled: Labeled = sources.load_items(recipe, partial(_check_labels, recipe))
-        train, items = sources.split(recipe, labeled)
-        read = _reader(labeled, train)
-    else:
-        with sources.own_files():
-            if isinstance(path, list):
-                labeled = sources.read_set(recipe, path, columns, is_new=True)
-            elif recipe.features.kind == "pixel-pairs":
-                labeled = _read_images(path, pixel_map(recipe).shape)
-            else:
-                labeled = sources.read_items(recipe, path, columns, is_new=True)
-        items, read = np.arange(labeled.n_items), str
-    X, y = _observed(recipe, labeled, items, read)
-    texts = None
-    if recipe.features.kind in OF_COLUMNS:
-        texts = (X if isinstance(X, TokenColumns) else _columns(recipe, labeled)[items]).first_texts()
-    if path is None:
-        return Observed(X, y, texts=texts)
-    known = None if labeled.known_labels() is None else labeled.targets()
-    return Observed(X, known, labeled, texts)
-
-
-def _reader(labeled: Labeled, train: np.ndarray) -> Callable[[str], Any]:
-    """Return the function from a label's text to its target (text or number) that the training labels determine."""
-    texts = chain.from_iterable(labeled.labels[item] for item in train)
-    return target_reader(texts) if labeled.has_numbers else str
-
-
-def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
-    """Raise DataError if a position has no label; the message names the line of the first one."""
-    for item, labels in enumerate(labeled.labels):
-        if "" in labels:
-            assert labeled.places is not None  # of a file
-            row = find_format(sources.format_of(recipe))
-            form = row.title
-            if row.titles is not None:
-                titles = recipe.data.label or ", ".join(LABELS)
-                form = f"one in each row, in a column called {titles} (--label names another)"
-            elif recipe.features.column_names and "separator" in row.options():
-                form = f"`{' '.join([*recipe.features.column_names, 'label'])}`"
-            place = labeled.places.where(item, labels.index(""))
-            raise DataError(f"{place}: no label; expected {form}")
-
-
-def _observed(
-    recipe: Recipe, labeled: Labeled, items: np.ndarray, read: Callable[[str], Any]
-) -> tuple[Any, list[list[Any]]]:
-    """Return features and labels of some items; of templates their columns."""
-    settings, labels = recipe.features, [[*map(read, labeled.labels[item])] for item in items]
-    if settings.kind in OF_COLUMNS:
-        columns = _columns(recipe, labeled)[items]
-        if settings.kind in OF_TEMPLATES:
-            return columns, labels
+def features_of(recipe: Recipe, labeled: Labeled) -> Any:
+    """Return the features of items; of templates their columns."""
+    settings = recipe.features
+    if settings.kind in OF_TEMPLATES or settings.kind == "attributes":
+        return labeled.inputs
+    if settings.kind == "windows":
         windows = WindowFeatures.parse(settings.templates, settings.column_names, settings.ends)
         try:
-            return windows.encode(columns), labels
+            return windows.encode(labeled.inputs)
         except InputError as error:
             raise RecipeError(f"{recipe.source}: [features] columns: {error}") from error
-    inputs = [labeled.inputs[item] for item in items]
-    if settings.kind == "attributes":
-        return inputs, labels
     pixels = pixel_map(recipe)
-    offsets = np.cumsum([0, *map(len, inputs)], dtype=np.int64)
-    matrix = pixels.transform(np.concatenate(inputs))
-    return Sequences(matrix, offsets, feature_names=pixels.names), labels
+    offsets = np.cumsum([0, *map(len, labeled.inputs)], dtype=np.int64)
+    return Sequences(pixels.transform(np.concatenate(labeled.inputs)), offsets, feature_names=pixels.names)
 
 
-def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
-    """Return the columns of a recipe's data; RecipeError for data that has images."""
+def columns_of(recipe: Recipe, labeled: Labeled) -> Labeled:
+    """Return items with columns, for features that are made of columns; RecipeError for images."""
     inputs = labeled.inputs
-    if isinstance(inputs, TokenColumns):
-        return inputs
+    if isinstance(inputs, TokenColumns) or recipe.features.kind not in OF_COLUMNS:
+        return labeled
     where = f'{recipe.source}: [features] kind = "{recipe.features.kind}"'
     if inputs and isinstance(inputs[0], np.ndarray):
         raise RecipeError(f'{where}: the dataset {recipe.data.dataset!r} has images; use "pixel-pairs"')
     try:
-        return TokenColumns.from_items(inputs)
+        return replace(labeled, inputs=TokenColumns.from_items(inputs))
     except InputError as error:
         raise RecipeError(
             f"{where}: {error}; for positions that name their own features choose attributes (--features attributes)"
@@ -198,7 +117,7 @@ def holds_letters(path: str | Path) -> bool:
     return len(first) > 2 and first[0].isdigit() and first[2].removeprefix("-").isdigit()
 
 
-def _read_images(path: str | Path, shape: tuple[int, int]) -> Labeled:
+def read_images(path: str | Path, shape: tuple[int, int]) -> Labeled:
     """Return images from a letter table, its MATLAB copy or, also in parts, the text format, whose attributes are named
     after pixels."""
     n_pixels = shape[0] * shape[1]
@@ -219,53 +138,3 @@ def _read_images(path: str | Path, shape: tuple[int, int]) -> Labeled:
                     )
                 images[number][position, pixel_of[name]] = value
     return Labeled(images, text.labels, places=text.places)
-
-
-@dataclass(frozen=True)
-class RecipeShard:
-    """The `number`-th of `of` runs of items of a file, with the features of a recipe but for templates; called, it
-    reads the file and keeps these items."""
-
-    recipe: Recipe
-    path: str
-    number: int
-    of: int
-
-    def __call__(self) -> Any:
-        try:
-            observed = observe_sequences(self.recipe, self.path, self.recipe.features.column_names or None)
-        except EmptyDataError:
-            return [], []
-        if observed.y is None:
-            raise DataError(f"{self.path}: expected labels, got none")
-        n_items = len(observed.y)
-        run = slice(self.number * n_items // self.of, (self.number + 1) * n_items // self.of)
-        weights = observed.data.weights
-        return observed.X[run], observed.y[run], weights and weights[run]
-
-
-def prepare_shards(recipe: Recipe) -> Prepared:
-    """Return the training data as shards that the workers of a Dask cluster read themselves: one for each training
-    file, or `SHARDS_OF_FILE` of the only one. The test part is read here.
-
-    InputError for datasets and standard input, which workers cannot read, and for other structures than chains.
-    """
-    from crfqn.distributed.sources import Shards
-
-    paths = sources.files_named(recipe.data.names("train"), recipe.source.parent)
-    if recipe.structure.kind != "chain":
-        raise InputError(f"on a cluster expected sequences, got a recipe of {recipe.structure.kind} labels")
-    if recipe.data.dataset or any(map(is_stream, paths)):
-        raise InputError("on a cluster expected files of one's own, which the workers read (--data FILE)")
-    n_parts = SHARDS_OF_FILE if len(paths) == 1 else 1
-    reads = [
-        RecipeShard(recipe, str(Path(path).resolve()), number, n_parts)
-        for path in paths
-        for number in range(n_parts)
-    ]
-    templates = templates_of(recipe) if recipe.features.kind in OF_TEMPLATES else None
-    X_test, y_test = [], []
-    if names := recipe.data.names("test"):
-        test = observe_sequences(recipe, sources.files_named(names, recipe.source.parent))
-        X_test, y_test = test.X, test.y or []
-    return Prepared(Shards(reads, templates=templates), [], X_test, y_test, None, "", is_sharded=True)

@@ -7,11 +7,10 @@ file's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ from crfqn.errors import (
 from crfqn.messages import Where, numbered, places_among, shorten
 from crfqn.readers import conll
 from crfqn.readers.datasets import Dataset, dataset
-from crfqn.readers.items import Documents, Labeled, append_test, concatenate
+from crfqn.readers.items import Documents, Labeled, LabelledItems
 from crfqn.readers.labelled_text import RAW
 from crfqn.readers.registry import (
     FORMATS,
@@ -49,7 +48,7 @@ from crfqn.readers.registry import (
     sniff_titled,
     word_rows,
 )
-from crfqn.readers.tables import TEXTS, titles
+from crfqn.readers.tables import LABELS, TEXTS, titles
 from crfqn.recipes.schema import Recipe, shown
 
 if TYPE_CHECKING:
@@ -146,19 +145,19 @@ def find_dataset(recipe: Recipe) -> Dataset:
         raise RecipeError(f"{recipe.source}: [data] dataset: {error}") from error
 
 
-def load_items(recipe: Recipe, check: Callable[[Any], None]) -> Any:
-    """Return all items of a recipe, those for training first: of its dataset, or of its files, each checked by `check`.
-    RecipeError for sequences where documents are needed or the other way."""
+def load_items(recipe: Recipe) -> Any:
+    """Return all items of a recipe, those for training first: of its dataset, or of its files. RecipeError for
+    sequences where documents are needed or the other way; DataError, naming the line, for an item without a label."""
     check_options(recipe)
     if not recipe.data.dataset:
         parts: list[Any] = []
         for part in filter(recipe.data.names, ("train", "test")):
             with own_files():
                 files = files_named(recipe.data.names(part), recipe.source.parent)
-            parts.append(read_set(recipe, files, is_train=part == "train", check=check))
+            parts.append(read_set(recipe, files, is_train=part == "train"))
         if len(parts) == 1:
             return replace(parts[0], n_train=parts[0].n_items)
-        return (append_test if isinstance(parts[0], Labeled) else concatenate)(*parts)
+        return parts[0].joined(parts[1])
     is_chain = recipe.structure.kind == "chain"
     try:
         data = find_dataset(recipe).load()
@@ -178,7 +177,7 @@ def load_items(recipe: Recipe, check: Callable[[Any], None]) -> Any:
     return data
 
 
-def split(recipe: Recipe, data: Labeled | Documents) -> tuple[np.ndarray, np.ndarray]:
+def split(recipe: Recipe, data: LabelledItems) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the training and test items, ascending or in the order of a permutation; the split `given`
     takes the first `data.n_train` items for training."""
     cut, n_items = recipe.data.split, data.n_items
@@ -200,7 +199,7 @@ def split(recipe: Recipe, data: Labeled | Documents) -> tuple[np.ndarray, np.nda
     return order[:n_train], order[n_train:]
 
 
-def places_of(recipe: Recipe, data: Labeled | Documents, items: np.ndarray | None = None) -> Where:
+def places_of(recipe: Recipe, data: LabelledItems, items: np.ndarray | None = None) -> Where:
     """Return the places of some items (None: all) of a recipe's data: file and line, or the dataset and the number
     there. They hold no items."""
     start = f"{recipe.data.dataset}, " if recipe.data.dataset else ""
@@ -270,27 +269,37 @@ def separator_of_new(
     return "" if recipe.data.separator == conll.TAB and not is_of_words else recipe.data.separator
 
 
-def warn_of_labels(recipe: Recipe, data: Labeled | Documents) -> None:
+def warn_of_labels(recipe: Recipe, data: LabelledItems) -> None:
     """Warn of labels that differ in blanks alone; those of a ranking are read without any around."""
-    labels = data.labels if isinstance(data, Documents) else [*chain.from_iterable(data.labels)]
-    distinct = () if recipe.structure.kind == "ranking" else dict.fromkeys(labels)
+    distinct = () if recipe.structure.kind == "ranking" else dict.fromkeys(data.each_label())
     read = target_reader(distinct) if data.has_numbers else str
     plain: dict[str, str] = {}  # the first spelling of each label without its blanks
     for label in sorted(distinct, key=lambda label: label != label.strip()):
         twin = plain.setdefault(label.strip(), label)
         if read(twin) == read(label):
             continue
-        if isinstance(data, Documents):
-            place = data.where(labels.index(label))
-        else:
-            item = next(item for item, own in enumerate(data.labels) if label in own)
-            place = data.where(item, data.labels[item].index(label))
+        place = data.where(*next(data.labelled(label)))
         column = f" of the column {recipe.data.label!r}" if recipe.data.label else ""
         warn_caller(
             f"{place}: the label {shorten(label)}{column} is a class of its own, though it differs from "
             f"{shorten(twin)} in blanks alone; if both are one class, take the blanks out of the file",
             ColumnWarning,
         )
+
+
+def check_labels(recipe: Recipe, data: LabelledItems) -> None:
+    """Raise DataError if an item or position has no label; the message names the line of the first one."""
+    missing = [*data.labelled("")]
+    if not missing:
+        return
+    row = find_format(format_of(recipe))
+    form = row.title
+    if isinstance(data, Labeled) and row.titles is not None:
+        form = f"one in each row, in a column called {recipe.data.label or ', '.join(LABELS)} (--label names another)"
+    elif isinstance(data, Labeled) and recipe.features.column_names and "separator" in row.options():
+        form = f"`{' '.join([*recipe.features.column_names, 'label'])}`"
+    others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    raise DataError(f"{data.where(*missing[0])}: no label{others}; expected {form}")
 
 
 def warn_of_indices(data: Documents, shown: str) -> None:
@@ -462,10 +471,9 @@ def read_set(
     *,
     is_new: bool = False,
     is_train: bool = False,
-    check: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Return the items of several files as one set, each checked by `check`; `is_train`: the recipe was made for the
-    first file. Other parameters and errors as of `read_items`; InputError for a file with other columns or features."""
+    """Return the items of several files as one set; `is_train`: the recipe was made for the first file. Other
+    parameters and errors as of `read_items`; InputError for a file with other columns or features."""
     joined: Any = None
     for path in files:
         settings = recipe.data
@@ -475,18 +483,10 @@ def read_set(
             settings = replace(settings, separator=separator)
         with own_files():
             data = read_items(replace(recipe, data=settings), path, columns, is_new=is_new)
-        if check is not None:
-            check(data)
+        if not is_new:
+            check_labels(recipe, data)
             warn_of_labels(recipe, data)
             if recipe.features.kind == "table":
                 warn_of_indices(data, shown_name(path))
-        if joined is None:
-            joined = data
-        elif isinstance(data, Labeled):
-            joined = append_test(joined, data)
-        else:
-            try:
-                joined = concatenate(joined, data)
-            except InputError as error:
-                raise InputError(f"{shown_name(path)}: {error}") from error
+        joined = data if joined is None else joined.joined(data)
     return joined

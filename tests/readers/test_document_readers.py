@@ -24,7 +24,7 @@ from crfqn.readers import read
 from crfqn.readers.arff import read_hierarchical_arff
 from crfqn.readers.datasets import read_files
 from crfqn.readers.images import PIXELS, read_cifar, read_idx, read_labelled_images
-from crfqn.readers.items import Documents, concatenate
+from crfqn.readers.items import Documents
 from crfqn.readers.svmlight import read_svmlight
 from crfqn.readers.texts import groups_tree, read_newsgroups
 from crfqn.taxonomy.tree import LabelTree
@@ -95,25 +95,25 @@ def test_digest_of_texts():
 
 def test_concatenate_widens_the_narrower_matrix():
     train, test = Documents(rows([1, 2]), ["b"]), Documents(rows([0, 0, 3], [4, 0, 0]), ["a", "b"])
-    whole = concatenate(train, test)
+    whole = train.joined(test)
     assert whole.inputs.toarray().tolist() == [[1, 2, 0], [0, 0, 3], [4, 0, 0]]
     assert (whole.labels, whole.n_train, whole.n_items) == (["b", "a", "b"], 1, 3)
     assert whole.distinct_labels() == ["a", "b"]
-    assert concatenate(test, train).inputs.toarray().tolist() == [[0, 0, 3], [4, 0, 0], [1, 2, 0]]
+    assert test.joined(train).inputs.toarray().tolist() == [[0, 0, 3], [4, 0, 0], [1, 2, 0]]
     assert train.inputs.shape == (1, 2)
-    texts = concatenate(Documents(["one"], ["a"]), Documents(["two", "three"], ["a", "b"]))
+    texts = Documents(["one"], ["a"]).joined(Documents(["two", "three"], ["a", "b"]))
     assert (texts.inputs, texts.n_train) == (["one", "two", "three"], 1)
 
 
 def test_concatenate_joins_names_and_taxonomies():
     one = Documents(rows([1]), ["x"], LabelTree.from_edges([("t", "x")]), feature_names=["f"])
     two = Documents(rows([1, 2]), ["y"], LabelTree.from_edges([("t", "y")]), feature_names=["f", "g"])
-    whole = concatenate(one, two)
+    whole = one.joined(two)
     assert whole.feature_names == ["f", "g"]
     assert edges(whole.taxonomy) == {(None, "t"), ("t", "x"), ("t", "y")}
     bare = Documents(rows([1]), ["x"], feature_names=["f"])
-    assert concatenate(one, bare).taxonomy is concatenate(bare, one).taxonomy is one.taxonomy
-    assert concatenate(one, Documents(rows([2]), ["x"], LabelTree.from_edges([("t", "x")]), feature_names=["f"])
+    assert one.joined(bare).taxonomy is bare.joined(one).taxonomy is one.taxonomy
+    assert one.joined(Documents(rows([2]), ["x"], LabelTree.from_edges([("t", "x")]), feature_names=["f"])
                        ).taxonomy is one.taxonomy  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def test_concatenate_joins_names_and_taxonomies():
 )
 def test_parts_that_do_not_fit(train, test, message):
     with pytest.raises(InputError, match=message):
-        concatenate(train, test)
+        train.joined(test)
 
 
 def test_columns_without_an_entry_in_training_are_left_out():
@@ -241,14 +241,14 @@ def test_real_lshtc(train, test, n_items, n_features, n_entries):
     assert [part.n_items for part in parts] == n_items
     assert [part.inputs.nnz + part.n_items for part in parts] == n_entries
     assert parts[0].inputs.indices.dtype == np.int32
-    whole = concatenate(*parts)
+    whole = parts[0].joined(parts[1])
     numbers, train_rows = Numbers.fit(whole.inputs[: whole.n_train], whole.feature_names, "none")
     assert numbers.transform(whole.inputs).shape == (sum(n_items), n_features - 1)
     assert np.diff(train_rows.tocsc().indptr).min() == 1
     assert list(map(int, numbers.names)) == sorted(map(int, numbers.names))
     assert (whole.n_train, len(whole.distinct_labels())) == (n_items[0], 1139)
     with_zero = [Documents(*read_rows(real(f"{name}.txt.gz"))) for name in (train, test)]
-    also = concatenate(*with_zero)
+    also = with_zero[0].joined(with_zero[1])
     assert Numbers.fit(also.inputs[: also.n_train], also.feature_names, "none")[0].names == [
         "0",
         *numbers.names,
@@ -346,7 +346,7 @@ def test_bad_arff_headers_are_named(write, text, message):
 
 def test_real_imageclef():
     train, test = (read_hierarchical_arff(real(f"image_clef_{part}.arff.gz")) for part in ("train", "test"))
-    whole = concatenate(train, test)
+    whole = train.joined(test)
     assert (train.n_items, test.n_items, whole.n_train) == (10_000, 1006, 10_000)
     assert whole.inputs.shape == (11_006, 80)
     assert set(np.unique(whole.inputs.data)) == set(range(1, 8))
@@ -518,12 +518,11 @@ def test_images_and_labels_that_do_not_fit(write, images, labels, message):
 
 
 def test_real_mnist():
-    documents = concatenate(
-        *(
-            read_labelled_images(real(f"{part}-images-idx3-ubyte.gz"), real(f"{part}-labels-idx1-ubyte.gz"))
-            for part in ("train", "t10k")
-        )
+    train, test = (
+        read_labelled_images(real(f"{part}-images-idx3-ubyte.gz"), real(f"{part}-labels-idx1-ubyte.gz"))
+        for part in ("train", "t10k")
     )
+    documents = train.joined(test)
     assert (documents.inputs.shape, documents.n_train) == ((70_000, 784), 60_000)
     assert documents.distinct_labels() == list("0123456789")
     assert documents.labels[:5] == list("50419")

@@ -1,0 +1,126 @@
+"""Data of a recipe, ready to train, and new files with the same features."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from crfqn.data_options import OF_COLUMNS
+from crfqn.model.featurizers import Featurizer
+from crfqn.readers.items import Labeled, LabelledItems
+from crfqn.recipes import documents, sources
+from crfqn.recipes.schema import Recipe
+from crfqn.recipes.sequences import columns_of, features_of, fit_sequences, pixel_map, read_images
+from crfqn.recipes.sources import Observed, Origin, Prepared
+
+
+def prepare(recipe: Recipe) -> Prepared:
+    """Read the recipe's data, cut it into training and test items, compute the features.
+
+    DataUnavailableError says how to get the data, and what can be trained without; DataError: it is malformed;
+    RecipeError: split, features or structure do not fit it.
+    """
+    data = sources.load_items(recipe)
+    train_items, test_items = sources.split(recipe, data)
+    places: dict[str, Any] = {
+        "train_places": sources.places_of(recipe, data, train_items),
+        "test_places": sources.places_of(recipe, data, test_items),
+    }
+    if recipe.structure.kind == "chain":
+        columns = columns_of(recipe, data)
+        train, test = columns.part(train_items), columns.part(test_items)
+        y_train, y_test = targets(recipe, train, train), targets(recipe, test, train)
+        X_train, X_test, names = fit_sequences(recipe, train, test)
+        weights = train.weights
+        return Prepared(
+            X_train, y_train, X_test, y_test, names, data.digest(), sample_weight=weights, **places
+        )
+    documents.check_kind(recipe, data)
+    train, test = data.part(train_items), data.part(test_items)
+    is_tree = recipe.structure.kind == "taxonomy"
+    is_inferred = is_tree and not (recipe.structure.taxonomy or recipe.data.dataset)
+    tree = documents.taxonomy_of(recipe, data, is_inferred) if is_tree else None
+    if recipe.features.kind == "table" and recipe.structure.kind == "flat":
+        documents.check_classes(recipe, data, train.labels)
+    features, matrix = documents.fit_documents(recipe, data, train_items)
+    with documents.cells(places["test_places"]):
+        X_test = features.transform(test.inputs) if test.labels else matrix[:0]
+    return Prepared(
+        matrix,
+        targets(recipe, train, train),
+        X_test,
+        targets(recipe, test, train),
+        features.names,
+        data.digest(),
+        tree,
+        features,
+        is_inferred,
+        **places,
+    )
+
+
+def observe(
+    recipe: Recipe,
+    path: Origin = None,
+    features: Featurizer | None = None,
+    *,
+    keeps_blank: bool = False,
+    columns: Sequence[str] | None = None,
+) -> Observed:
+    """Return the features of a new file or of several (None: the recipe's test items, `-`: standard input), and the
+    labels, if any.
+
+    Pixel recipes read letter tables (plain, .gz, .mat) of their image size, and CRFsuite's text format with an
+    attribute `p<row>_<column>[:value]` for each pixel that is not 0; attribute recipes the text format; those of
+    windows, templates or words their columns, with a label or without; documents svmlight's format, whose ids are those
+    of the training data or count its columns from 1, or lines `label TAB text`, or `text`.
+
+    `features` are as a model file keeps them, None fits them to the training data again; `columns` those that the model
+    reads, in the place of the training data's; `keeps_blank` takes a blank line among texts for a document without
+    words. DataError: no such file, a malformed one (file and line named), no pixel, labels for some positions only.
+    """
+    is_chain = recipe.structure.kind == "chain"
+    if path is None or (features is None and not is_chain):
+        data = sources.load_items(recipe)
+        train_items, test_items = sources.split(recipe, data)
+        if not is_chain:
+            documents.check_kind(recipe, data)
+            features = features or documents.fit_documents(recipe, data, train_items)[0]
+    new: Any
+    y: list[Any] | None
+    if path is None:
+        new = data.part(test_items)
+        y = targets(recipe, new, data.part(train_items))
+    else:
+        with sources.own_files():
+            if features is not None:
+                columns = features.columns_read
+            if isinstance(path, list):
+                new = sources.read_set(recipe, path, columns, is_new=True)
+            elif recipe.features.kind == "pixel-pairs":
+                new = read_images(path, pixel_map(recipe).shape)
+            else:
+                new = sources.read_items(recipe, path, columns, keeps_blank=keeps_blank, is_new=True)
+        has_labels = new.known_labels() is not None if is_chain else any(new.labels)
+        y = targets(recipe, new, new) if has_labels else None
+    origin = None if path is None else new
+    if is_chain:
+        new = columns_of(recipe, new)
+        texts = new.inputs.first_texts() if recipe.features.kind in OF_COLUMNS else None
+        return Observed(features_of(recipe, new), y, origin, texts)
+    assert features is not None
+    with documents.cells(new.where):
+        matrix = features.transform(new.inputs, 0 if path is None else features.first_id)
+    return Observed(matrix, y, origin, None if hasattr(new.inputs, "tocsr") else new.inputs)
+
+
+def targets(recipe: Recipe, data: LabelledItems, known: LabelledItems) -> list[Any]:
+    """Return labels as the estimator takes them. They are numbers where the labels of `known`, the training or new
+    items, are; names of a taxonomy's nodes stay texts, and the labels of a ranking are separated by commas."""
+    kind = recipe.structure.kind
+
+    def sets(items: LabelledItems) -> LabelledItems:
+        names = [[part for part in map(str.strip, label.split(",")) if part] for label in items.labels]
+        return Labeled(items.inputs, names, has_numbers=items.has_numbers)
+
+    if kind == "ranking":
+        data, known = sets(data), sets(known)
+    return data.targets(str if kind == "taxonomy" else known.reader())
