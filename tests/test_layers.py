@@ -17,6 +17,8 @@ import grimp
 import pytest
 
 import crfqn
+from crfqn import registry
+from crfqn.registry import find
 
 PACKAGE = Path(crfqn.__file__).parent
 CONTRACTS = Path(__file__).parents[1] / "pyproject.toml"
@@ -293,5 +295,6 @@ print(*{name.split(".")[0] for name in {*sys.modules} - before})
     def test_every_public_name_is_there(self):
         assert {"ChainCRF", "Sequences", "load"} <= set(dir(crfqn))
         assert all(getattr(crfqn, name) is not None for name in crfqn.__all__)
+        assert all(find(name).__name__ == name for name in registry._IMPORTS)
         with pytest.raises(AttributeError, match="unheard_of"):
             crfqn.unheard_of  # noqa: B018

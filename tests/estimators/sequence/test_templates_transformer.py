@@ -146,8 +146,8 @@ def test_a_pattern_file(tmp_path):
     ({"windows": "w[0]"}, "a column 'w'; there are: 0, 1"),
     ({"shapes": "w"}, "shapes: expected columns out of 0, 1"),
     ({"words": "w"}, "words: expected columns out of 0, 1"),
-    ({"patterns": "U\n", "min_count": 0}, "min_count: expected a whole number"),
-    ({"patterns": "U\n", "n_hashed": 2.0}, "n_hashed: expected a whole number"),
+    ({"patterns": "U\n", "min_count": 0}, "min_count: expected an integer from 1"),
+    ({"patterns": "U\n", "n_hashed": 2.0}, "n_hashed: expected an integer from 1"),
     ({"patterns": "U\n", "n_hashed": 8, "min_count": 2}, "give one of min_count and n_hashed"),
 ])  # fmt: skip
 def test_wrong_settings(settings, message):
