@@ -60,7 +60,7 @@ class RecipeError(CrfqnError, ValueError):
     """A recipe that is missing, malformed or asks for something unknown."""
 
 
-class ViewError(InputError):
+class UnsupportedObjectiveError(InputError):
     """An objective lacks what a solver requires of it (`solvers/protocols.py`)."""
 
 

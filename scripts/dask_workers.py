@@ -32,7 +32,7 @@ from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.distributed import distributed_objective
 from crfqn.distributed.objective import WorkerParts
-from crfqn.errors import ViewError
+from crfqn.errors import UnsupportedObjectiveError
 from crfqn.objectives.executors import LocalParts
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
@@ -70,7 +70,7 @@ class ItemsElsewhere(Objective):
 
     def check_state(self, kind: Any) -> None:
         """Refuse every state."""
-        raise ViewError(f"no {kind.__name__}, as if the items were on workers")
+        raise UnsupportedObjectiveError(f"no {kind.__name__}, as if the items were on workers")
 
 
 def write_shards(recipe: str, folder: str, n_shards: int) -> list[StoredShard]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Vector
-from crfqn.errors import ViewError
+from crfqn.errors import UnsupportedObjectiveError
 from crfqn.objectives.executors import KEPT_NUMBERS, Executor, LocalParts
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.objectives.linear.feature_map import FeatureMap, Split, with_edges
@@ -63,7 +63,7 @@ class MethodState:
 
     @classmethod
     def check(cls, objective: Any) -> None:
-        """Raise ViewError if the state cannot be made of an objective."""
+        """Raise UnsupportedObjectiveError if the state cannot be made of an objective."""
 
 
 S = TypeVar("S", bound=MethodState)
@@ -73,7 +73,7 @@ def has_state(objective: Any, kind: type[MethodState]) -> bool:
     """Return whether a method's state can be made of an objective."""
     try:
         objective.check_state(kind)
-    except ViewError:
+    except UnsupportedObjectiveError:
         return False
     return True
 
@@ -258,20 +258,24 @@ class Objective:
         return Ranges(*(np.sqrt(np.sum(both, axis=0)) for both in squares))
 
     def check_state(self, kind: type[MethodState]) -> None:
-        """Raise ViewError unless the state of a method can be made."""
+        """Raise UnsupportedObjectiveError unless the state of a method can be made."""
         if not self.executor.is_local:
-            raise ViewError(f"{kind.__name__} is kept item by item, and the items are on workers")
+            raise UnsupportedObjectiveError(
+                f"{kind.__name__} is kept item by item, and the items are on workers"
+            )
         if self.whole is None and not kind.takes_parts:
-            raise ViewError(f"{kind.__name__} is kept for items in one part, and these are in several")
+            raise UnsupportedObjectiveError(
+                f"{kind.__name__} is kept for items in one part, and these are in several"
+            )
         if self.first.loss.edge_layout.has_contexts:
-            raise ViewError(
+            raise UnsupportedObjectiveError(
                 "it knows one weight for each pair of labels, and bigram features (patterns like B01:%x[0,0]) have one "
                 "for each pair and feature: prox-qn, l-bfgs and the others of whole gradients train these"
             )
         kind.check(self)
 
     def state(self, kind: type[S], *arguments: Any) -> S:
-        """Return the state of a method, or raise ViewError; arguments as of its class."""
+        """Return the state of a method, or raise UnsupportedObjectiveError; arguments as of its class."""
         self.check_state(kind)
         return kind.make(self, *arguments)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import Point
 from crfqn.penalties.penalty import Penalty
@@ -116,11 +116,11 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
     try:
         for capability in required.capabilities:
             if not getattr(objective, capability):
-                raise ViewError(objective.refusal(capability))
+                raise UnsupportedObjectiveError(objective.refusal(capability))
         for state in required.states:
             objective.check_state(state)
-    except ViewError as error:
-        raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
+    except UnsupportedObjectiveError as error:
+        raise UnsupportedObjectiveError(f"{type(solver).__name__} cannot train this: {error}") from None
     for name in required.penalty:
         if not getattr(penalty, name):
             raise InputError(

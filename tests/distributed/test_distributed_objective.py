@@ -18,7 +18,7 @@ from crfqn.arrays import SparseWeights
 from crfqn.distributed import distributed_objective, workers
 from crfqn.distributed.shard import applied, changed
 from crfqn.distributed.workers import WorkersLostError
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet
@@ -213,7 +213,9 @@ def test_dropped_points_leave_the_workers(threads):
 @pytest.mark.parametrize("solver", [RowDescent(), SGDL1()], ids=lambda s: type(s).__name__)
 def test_methods_over_single_items_are_refused_by_name(threads, solver):
     shared = distributed_objective(threads, parts_of("chain" if isinstance(solver, SGDL1) else "flat"))
-    with pytest.raises(ViewError, match=r"\w+ is kept item by item, and the items are on workers"):
+    with pytest.raises(
+        UnsupportedObjectiveError, match=r"\w+ is kept item by item, and the items are on workers"
+    ):
         minimize(shared, ElasticNet(1.0), solver, Run(**SMALL))
 
 

@@ -18,7 +18,7 @@ from problems import curvature_at, make_problem, make_tree_problem
 from references import Penalised
 
 from crfqn.data.features import FeatureStore
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective, build_objective, has_state, in_blocks
 from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
@@ -237,9 +237,9 @@ def test_no_weights_prove_more_than_the_optimum(name, l2):
 def test_learning_item_by_item_refuses(name):
     """It knows scores of the weights alone."""
     case = around(name)
-    with pytest.raises(ViewError, match=r"SGDL1 cannot train this: .* has an offset"):
+    with pytest.raises(UnsupportedObjectiveError, match=r"SGDL1 cannot train this: .* has an offset"):
         minimize(case.part, ElasticNet(1.0), SGDL1())
-    with pytest.raises(ViewError, match="has an offset"):
+    with pytest.raises(UnsupportedObjectiveError, match="has an offset"):
         in_blocks(case.part.whole, 9).check_state(SGDState)
     assert case.whole.check_state(SGDState) is None
 
@@ -247,7 +247,7 @@ def test_learning_item_by_item_refuses(name):
 @pytest.mark.parametrize("name", HINGES)
 def test_learning_rows_refuses(name):
     case = around(name)
-    with pytest.raises(ViewError, match=r"FOBOS cannot train this: .* has an offset"):
+    with pytest.raises(UnsupportedObjectiveError, match=r"FOBOS cannot train this: .* has an offset"):
         minimize(case.part, ElasticNet(1.0), FOBOS())
     assert case.whole.check_state(FobosState) is None
 

@@ -16,7 +16,7 @@ from references import (
 )
 
 from crfqn.data.features import FeatureStore
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood, PartialLikelihood
 from crfqn.objectives.losses.structured import StructuralHinge
@@ -217,7 +217,7 @@ def test_small_steps_end_a_partial_run_as_stationary_not_as_converged(problem):
 @pytest.mark.parametrize("solver", [FeatureBCD(), AveragedPerceptron(), PassiveAggressive()], ids=str)
 def test_methods_that_learn_from_single_labels_refuse_partial_labels(problem, solver):
     objective = objective_of(problem, PartialLikelihood, partial(problem))
-    with pytest.raises(ViewError, match="PartialLikelihood"):
+    with pytest.raises(UnsupportedObjectiveError, match="PartialLikelihood"):
         minimize(objective, ElasticNet(0.0, 0.5), solver)
 
 

@@ -22,7 +22,7 @@ from conic import (
 )  # fmt: skip
 
 from crfqn.arrays import NO_COORDS, NO_VALUES
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
 from crfqn.objectives.objective import build_objective
@@ -202,7 +202,7 @@ def test_other_solvers_take_blocks_of_features():
     ],
 )
 def test_what_does_not_fit_is_refused(problem, solver, message):
-    with pytest.raises(ViewError, match=message):
+    with pytest.raises(UnsupportedObjectiveError, match=message):
         minimize(problem(), penalty("l1"), solver)
 
 

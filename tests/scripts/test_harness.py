@@ -53,7 +53,7 @@ def test_a_task_is_a_sum_under_lambda_times_the_items(problem):
     task = Task(problem, 0.1, OBJECTIVES["MC Logistic"])
     assert isinstance(task.penalty, GroupLasso)
     assert task.penalty.group_l1 == pytest.approx(0.9)
-    assert isinstance(task.objective.loss, MultinomialLogistic)
+    assert isinstance(task.objective.whole.loss, MultinomialLogistic)
     assert task.objective.at(np.empty(0, np.int64), np.empty(0)).value == pytest.approx(9 * np.log(3))
 
 

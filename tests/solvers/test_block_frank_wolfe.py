@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, TaxonomyCRF
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective, build_objective, in_blocks
 from crfqn.objectives.support import observed_support
@@ -299,11 +299,11 @@ def test_other_penalties_are_refused(penalty):
 def test_other_losses_and_offsets_are_refused():
     problem = PROBLEMS["chains"]
     objective = problem.objective()
-    with pytest.raises(ViewError, match="needs a structured hinge; the loss is Likelihood"):
+    with pytest.raises(UnsupportedObjectiveError, match="needs a structured hinge; the loss is Likelihood"):
         minimize(objective, PENALTY, BlockFrankWolfe())
     loss = hinge(problem).whole.loss
     offset = np.zeros((problem.n_states, problem.targets.size))
-    with pytest.raises(ViewError, match="offset"):
+    with pytest.raises(UnsupportedObjectiveError, match="offset"):
         minimize(build_objective(objective.whole.map, loss, offset=offset), PENALTY, BlockFrankWolfe())
 
 

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 import crfqn.objectives
 from crfqn.data.features import FeatureStore
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.objectives.executors import LocalParts
 from crfqn.objectives.linear.dense_map import DenseMap
@@ -363,10 +363,10 @@ def test_problems_that_have_no_such_dual():
     for penalty in (ElasticNet(0.0, 0.0), ElasticNet(0.1, 1.0), GroupLasso(1.0, n_features=F, n_states=K)):
         with pytest.raises(InputError, match=r"l2 > 0|without L1 and groups"):
             minimize(objective, penalty, DualDecomposition())
-    with pytest.raises(ViewError, match="without penalty"):
+    with pytest.raises(UnsupportedObjectiveError, match="without penalty"):
         minimize(objective, ElasticNet(0.0, 1.0, np.array([0])), DualDecomposition())
     multitask = build_objective(objective.whole.map, MultitaskSquaredHinge(data()[1], K))
-    with pytest.raises(ViewError, match="MultitaskSquaredHinge"):
+    with pytest.raises(UnsupportedObjectiveError, match="MultitaskSquaredHinge"):
         minimize(multitask, ElasticNet(0.0, 1.0), DualDecomposition())
     with pytest.raises(InputError, match="sub_solver"):
         minimize(squared(objective), ElasticNet(0.0, 1.0), DualDecomposition("smo"))

@@ -22,7 +22,7 @@ from problems import (
 from sklearn.datasets import load_digits
 
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.objectives.objective import in_blocks
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
@@ -223,5 +223,5 @@ class TestEstimators:
 
     def test_margin_losses_are_refused(self, solver):
         X, y = load_digits(return_X_y=True)
-        with pytest.raises(ViewError, match="needs a likelihood"):
+        with pytest.raises(UnsupportedObjectiveError, match="needs a likelihood"):
             MulticlassClassifier(loss="squared-hinge", penalty="l2", solver=solver).fit(X[:50], y[:50])

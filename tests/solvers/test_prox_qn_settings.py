@@ -10,7 +10,7 @@ import pytest
 from problems import dense_weights
 from prox_qn_problems import PROBLEMS, SOLVERS, optimum, run, value_of
 
-from crfqn.errors import ViewError
+from crfqn.errors import UnsupportedObjectiveError
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
@@ -171,5 +171,7 @@ def test_what_a_solver_needs_is_checked():
         def refusal(self, fact):
             return f"Poor has no {fact}"
 
-    with pytest.raises(ViewError, match="ProxQN cannot train this: Poor has no has_curvature"):
+    with pytest.raises(
+        UnsupportedObjectiveError, match="ProxQN cannot train this: Poor has no has_curvature"
+    ):
         minimize(Poor(), ElasticNet(1.0), ProxQN())

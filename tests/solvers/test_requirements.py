@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from problems import make_problem, make_tree_problem
 
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.objectives.objective import has_state, in_blocks
 from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
@@ -82,7 +82,7 @@ class Strict:
         setattr(self.inner, name, value)
 
     def check_state(self, kind: type) -> Any:
-        raise ViewError(f"Strict has no {kind.__name__}")
+        raise UnsupportedObjectiveError(f"Strict has no {kind.__name__}")
 
     def refusal(self, fact: str) -> str:
         return f"Strict has no {fact}"
@@ -125,11 +125,13 @@ class TestRefusals:
     def test_hinges_where_a_likelihood_is_asked_for(self, name, solver, wrapper):
         objective = margin_problems.objective_of(margin_problems.make_problem(name))
         message = f"cannot train this: .* needs? a likelihood.*{type(objective.whole.loss).__name__}"
-        refused(objective, ElasticNet(1.0), WRAPPERS[wrapper](solver), ViewError, message)
+        refused(objective, ElasticNet(1.0), WRAPPERS[wrapper](solver), UnsupportedObjectiveError, message)
 
     def test_likelihoods_where_margins_are_asked_for(self, wrapper):
         message = "cannot train this: learning rows needs a loss of margins"
-        refused(CHAIN.objective(), ElasticNet(1.0), WRAPPERS[wrapper](FOBOS()), ViewError, message)
+        refused(
+            CHAIN.objective(), ElasticNet(1.0), WRAPPERS[wrapper](FOBOS()), UnsupportedObjectiveError, message
+        )
 
     @pytest.mark.parametrize(
         ("solver", "view"),
@@ -147,7 +149,13 @@ class TestRefusals:
     def test_an_objective_without_views(self, solver, view, wrapper):
         """Whatever else it may have: it is asked for the view only."""
         objective = Strict(FLAT.objective())
-        refused(objective, ElasticNet(1.0), WRAPPERS[wrapper](solver), ViewError, f"Strict has no {view}$")
+        refused(
+            objective,
+            ElasticNet(1.0),
+            WRAPPERS[wrapper](solver),
+            UnsupportedObjectiveError,
+            f"Strict has no {view}$",
+        )
 
 
 class TestWhatIsAskedFor:

@@ -18,7 +18,7 @@ from problems import Problem, TreeProblem, dense_weights, make_likelihood, make_
 
 from crfqn import ChainCRF, MulticlassCRF
 from crfqn.data.features import FeatureStore
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.objectives.objective import in_blocks
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -365,7 +365,8 @@ class TestRefusals:
     def test_objectives_without_items(self):
         objective = margin_problems.objective_of(margin_problems.make_problem("multiclass"))
         with pytest.raises(
-            ViewError, match="SGDL1 cannot train this: learning item by item needs a likelihood"
+            UnsupportedObjectiveError,
+            match="SGDL1 cannot train this: learning item by item needs a likelihood",
         ):
             minimize(objective, ElasticNet(1.0), SGDL1())
         assert objective.n_passes == 0

@@ -18,7 +18,7 @@ from scipy import optimize
 from sklearn.linear_model import LogisticRegression
 
 from crfqn import ChainCRF, MulticlassCRF
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.kernels.sparse import entries_at
 from crfqn.objectives.objective import in_blocks
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
@@ -413,7 +413,9 @@ class TestProxGD:
             def refusal(self, fact):
                 return f"NoBound has no {fact}"
 
-        with pytest.raises(ViewError, match="ProxGD cannot train this: NoBound has no is_smooth"):
+        with pytest.raises(
+            UnsupportedObjectiveError, match="ProxGD cannot train this: NoBound has no is_smooth"
+        ):
             minimize(NoBound(CHAIN.objective()), ElasticNet(1.0), ProxGD(lipschitz="bound"))
 
 

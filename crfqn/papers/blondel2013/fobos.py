@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.kernels.rows import aligned_rows
 from crfqn.objectives.objective import MethodState
 from crfqn.objectives.part import Part
@@ -72,9 +72,11 @@ class FobosState(LearnedRows):
 
     @classmethod
     def check_loss(cls, loss: Any) -> None:
-        """Raise ViewError for losses without margins."""
+        """Raise UnsupportedObjectiveError for losses without margins."""
         if not loss.has_margins:
-            raise ViewError(f"{cls.method} needs a loss of margins; {type(loss).__name__} has none")
+            raise UnsupportedObjectiveError(
+                f"{cls.method} needs a loss of margins; {type(loss).__name__} has none"
+            )
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
         """Take a step on each of the items `order`, with eta_t = eta0 / sqrt(t), t the steps since the start, from 1.

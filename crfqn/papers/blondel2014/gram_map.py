@@ -152,7 +152,7 @@ class KernelObjective(Objective):
         super().check_state(DualKernelItems if kind is DualItems else kind)
 
     def state(self, kind: Any, *arguments: Any) -> Any:
-        """Return the state of a method, or raise ViewError; arguments as of its class."""
+        """Return the state of a method, or raise UnsupportedObjectiveError; arguments as of its class."""
         return super().state(DualKernelItems if kind is DualItems else kind, *arguments)
 
 

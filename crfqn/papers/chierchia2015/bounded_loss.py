@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import Coords, SparseWeights, Vector
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.kernels.projection import PIVOT, simplex_rows
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import Point
@@ -64,14 +64,16 @@ class BoundedObjective(Objective):
         return "a bound on the loss has values only: it needs the constrained FBPD"
 
     def check_state(self, kind: type[MethodState]) -> None:
-        """Raise ViewError but for the state that is made of a bound."""
+        """Raise UnsupportedObjectiveError but for the state that is made of a bound."""
         if not issubclass(kind, BoundedSplitting):
-            raise ViewError(f"a bound on the loss has no {kind.__name__}: it needs the constrained FBPD")
+            raise UnsupportedObjectiveError(
+                f"a bound on the loss has no {kind.__name__}: it needs the constrained FBPD"
+            )
         kind.check(self)
 
     def sample(self, stride: int) -> Any:
         """Refuse: a bound on the loss of all items says nothing of some."""
-        raise ViewError("a bound on the loss of all items has no sample of them")
+        raise UnsupportedObjectiveError("a bound on the loss of all items has no sample of them")
 
 
 class BoundedPoint(Point):
@@ -82,7 +84,7 @@ class BoundedPoint(Point):
     @property
     def whole(self) -> Any:  # type: ignore[override]
         """Refuse to evaluate: an indicator has no gradient."""
-        raise ViewError("a bound on the loss has no gradient: it needs the constrained FBPD")
+        raise UnsupportedObjectiveError("a bound on the loss has no gradient: it needs the constrained FBPD")
 
 
 class BoundedSplitting(HingeSplitting):
@@ -92,9 +94,11 @@ class BoundedSplitting(HingeSplitting):
 
     @classmethod
     def check(cls, objective: Objective) -> None:
-        """Raise ViewError for a loss without a bound, too."""
+        """Raise UnsupportedObjectiveError for a loss without a bound, too."""
         if not isinstance(objective, BoundedObjective):
-            raise ViewError(f"{cls.__name__} is kept for a bound on the loss; the objective is the loss")
+            raise UnsupportedObjectiveError(
+                f"{cls.__name__} is kept for a bound on the loss; the objective is the loss"
+            )
         super().check(objective)
 
     def excess(self, image: Vector) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import Coords, SparseWeights, Vector
-from crfqn.errors import ViewError
+from crfqn.errors import UnsupportedObjectiveError
 from crfqn.kernels.projection import PIVOT, simplex_rows
 from crfqn.objectives.linear.feature_map import FeatureMap, Split
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
@@ -75,14 +75,16 @@ class HingeSplitting(MethodState):
 
     @classmethod
     def check(cls, objective: Objective) -> None:
-        """Raise ViewError for other losses than the hinge, and supports."""
+        """Raise UnsupportedObjectiveError for other losses than the hinge, and supports."""
         loss = objective.first.loss
         if not loss.has_label_duals:
-            raise ViewError(
+            raise UnsupportedObjectiveError(
                 f"primal-dual splitting needs the multiclass hinge; the loss is {type(loss).__name__}"
             )
         if not objective.support.is_everything:
-            raise ViewError("primal-dual splitting needs all weights; this objective has a support")
+            raise UnsupportedObjectiveError(
+                "primal-dual splitting needs all weights; this objective has a support"
+            )
 
     def norm(self, of: str) -> float:
         """Return ||T||, or that of the map to the scores."""

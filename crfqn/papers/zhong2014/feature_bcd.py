@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.feature_map import split_coords
@@ -102,11 +102,11 @@ class BlockState(MethodState):
 
     @classmethod
     def check(cls, objective: Objective) -> None:
-        """Raise ViewError for other losses than likelihoods of chains and taxonomies."""
+        """Raise UnsupportedObjectiveError for other losses than likelihoods of chains and taxonomies."""
         loss: Any = objective.first.loss
         is_likelihood = loss.has_marginals and loss.is_convex
         if not (is_likelihood and isinstance(loss.structure, (Chain, Taxonomy))):
-            raise ViewError(
+            raise UnsupportedObjectiveError(
                 "feature blocks need a likelihood of chains or taxonomies, its labels known; "
                 f"the loss is {type(loss).__name__}"
             )

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.errors import ViewError
+from crfqn.errors import UnsupportedObjectiveError
 from crfqn.kernels.margins import LOGISTIC, RANKING, MarginState, fill_losses
 from crfqn.kernels.row_norm import sum_penalties
 from crfqn.kernels.rows import LANES, aligned_rows
@@ -80,10 +80,12 @@ class RowBlocks(MethodState):
 
     @classmethod
     def check(cls, objective: Objective) -> None:
-        """Raise ViewError for losses that cannot be followed by their margins."""
+        """Raise UnsupportedObjectiveError for losses that cannot be followed by their margins."""
         loss = objective.first.loss
         if not loss.has_margins:
-            raise ViewError(f"row descent needs a loss of margins; {type(loss).__name__} has none")
+            raise UnsupportedObjectiveError(
+                f"row descent needs a loss of margins; {type(loss).__name__} has none"
+            )
 
     @classmethod
     def make(cls, objective: Objective, point: Point) -> RowBlocks:  # type: ignore[override]

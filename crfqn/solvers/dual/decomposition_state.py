@@ -19,7 +19,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.kernels.projection import PIVOT, SEED, SORT, simplex_rows
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.linear.dense_map import DenseMap
@@ -127,7 +127,8 @@ def linear_rows(map: FeatureMap, constant: float) -> DualRows:
 
 
 def constant_feature(map: FeatureMap, unpenalised: Coords, n_states: int) -> bool:
-    """Return whether the last feature is a constant without penalty; ViewError for other weights without one."""
+    """Return whether the last feature is a constant without penalty; raise UnsupportedObjectiveError if other weights
+    have none."""
     if unpenalised.size == 0:
         return False
     last = np.arange(1, n_states + 1) * map.n_features - 1
@@ -139,7 +140,7 @@ def constant_feature(map: FeatureMap, unpenalised: Coords, n_states: int) -> boo
             is_constant = int(map.store.sizes[-1]) == map.n_positions and bool((values == 1.0).all())
         if is_constant:
             return True
-    raise ViewError(
+    raise UnsupportedObjectiveError(
         "dual variables: expected no weights without penalty but those of a last feature that is 1"
     )
 
@@ -181,15 +182,15 @@ class DualItems(MethodState):
 
     @classmethod
     def check(cls, objective: Objective) -> None:
-        """Raise ViewError for other losses than the multiclass hinge and its squares, and for supports."""
+        """Raise UnsupportedObjectiveError unless the loss is a multiclass hinge or its squares, without a support."""
         loss = objective.first.loss
         if not (loss.has_label_duals or (cls.takes_pairs and loss.has_pair_duals)):
-            raise ViewError(
+            raise UnsupportedObjectiveError(
                 "dual variables need the multiclass hinge, squared without a kernel only; the loss is "
                 f"{type(loss).__name__}"
             )
         if not objective.support.is_everything:
-            raise ViewError("dual variables need all weights; this objective has a support")
+            raise UnsupportedObjectiveError("dual variables need all weights; this objective has a support")
 
     @property
     def alpha(self) -> Vector:

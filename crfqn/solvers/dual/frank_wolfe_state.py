@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.solvers.stochastic.frank_wolfe_kernels import GAIN, OPERATIONS, PairwiseSteps, Planes
@@ -49,9 +49,11 @@ class FrankWolfeState(LearnedRows):
 
     @classmethod
     def check_loss(cls, loss: Any) -> None:
-        """Raise ViewError for other losses than structured hinges, and for structures without compiled updates."""
+        """Raise UnsupportedObjectiveError unless the loss is a structured hinge with compiled updates."""
         if not loss.has_violations:
-            raise ViewError(f"{cls.method} needs a structured hinge; the loss is {type(loss).__name__}")
+            raise UnsupportedObjectiveError(
+                f"{cls.method} needs a structured hinge; the loss is {type(loss).__name__}"
+            )
         cls.check_structure(loss.structure)
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, SparseWeights, Vector
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.viterbi import TransitionMask
 from crfqn.objectives.linear.feature_map import split_coords
@@ -70,28 +70,32 @@ class LearnedRows(MethodState):
 
     @classmethod
     def check(cls, objective: Objective) -> None:
-        """Raise ViewError for losses and structures that the method cannot learn from, and for offsets."""
+        """Raise UnsupportedObjectiveError if the method cannot learn from the loss, and for offsets."""
         cls.check_loss(objective.first.loss)
         if objective.first.offset is not None:
-            raise ViewError(f"{cls.method} knows scores of the weights alone; this objective has an offset")
+            raise UnsupportedObjectiveError(
+                f"{cls.method} knows scores of the weights alone; this objective has an offset"
+            )
 
     @classmethod
     def check_loss(cls, loss: Any) -> None:
-        """Raise ViewError for other losses than likelihoods, and for structures without compiled updates."""
+        """Raise UnsupportedObjectiveError unless the loss is a likelihood whose structure has compiled updates."""
         if not loss.has_marginals or (cls.needs_labels and not loss.is_convex):
-            raise ViewError(
+            raise UnsupportedObjectiveError(
                 f"{cls.method} needs a likelihood{' of known labels' * cls.needs_labels}; "
                 f"the loss is {type(loss).__name__}"
             )
         if loss.has_position_weights:
-            raise ViewError(f"{cls.method} expects one weight for all positions of an item, not one for each")
+            raise UnsupportedObjectiveError(
+                f"{cls.method} expects one weight for all positions of an item, not one for each"
+            )
         cls.check_structure(loss.structure)
 
     @classmethod
     def check_structure(cls, structure: Any) -> None:
-        """Raise ViewError for a structure that has no compiled updates."""
+        """Raise UnsupportedObjectiveError for a structure that has no compiled updates."""
         if not isinstance(structure, (Chain, Taxonomy)):
-            raise ViewError(
+            raise UnsupportedObjectiveError(
                 f"{cls.method} needs a chain or a taxonomy; the structure is {type(structure).__name__}"
             )
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import crfqn
 from crfqn import ChainCRF, Transitions
 from crfqn.data.schemes import spans_of
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.result import Status
 
 LABELS = ["B-X", "I-X", "O"]
@@ -238,7 +238,7 @@ def test_training_on_partly_known_labels(data):
     assert (model.log_likelihood(X, part) >= model.log_likelihood(X, y)).all()
     smooth = ChainCRF(l1=0.0, l2=0.1, n_threads=1).fit(X, part)
     assert smooth.result_.status is Status.STATIONARY
-    with pytest.raises(ViewError, match="PartialLikelihood"):
+    with pytest.raises(UnsupportedObjectiveError, match="PartialLikelihood"):
         ChainCRF(solver="feature-bcd", n_threads=1).fit(X, part)
     with pytest.raises(InputError, match="loss='hinge': expected known labels"):
         ChainCRF(l1=0, l2=1, loss="hinge", n_threads=1).fit(X, part)
