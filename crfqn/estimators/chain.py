@@ -35,6 +35,7 @@ from crfqn.estimators.problem import Problem, start_within
 from crfqn.estimators.settings import ChainSettings
 from crfqn.estimators.sources import Encoded
 from crfqn.estimators.training import (
+    CALIBRATE,
     CallbackSupportMixin,
     available_if,
     has_probabilities,
@@ -242,6 +243,7 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
     log_likelihood = of_model(SequenceModel.log_likelihood)
     explain = of_model(SequenceModel.explain, None)
     uncertainty = of_model(SequenceModel.uncertainty)
+    calibrate, temperature_ = CALIBRATE, Fitted("temperature")
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any, known: Any = None) -> list[NDArray[np.float64]]:
@@ -265,35 +267,6 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
         check_any_known(known, self.classes_)
         hits = self.classes_[states] == known[codes]
         return float(np.average(hits, weights=position_weights))
-
-    @available_if(has_probabilities)
-    def calibrate(self, X: Any = None, y: Any = None, *, temperature: float | None = None) -> Self:
-        """Find the temperature under which held-out labels are most probable; return the estimator.
-
-        All scores are divided by `temperature_` where they become probabilities: of labellings, positions and spans.
-        Labels do not change, files keep it, and another `fit` begins at 1 again. It minimises the mean of -log P(y_t |
-        x) over the positions, between 0.01 and 100 (Guo, Pleiss, Sun, Weinberger 2017, ICML, section 4.2).
-
-        Parameters
-        ----------
-        X, y : labelled items that the model was not trained on, as in `fit`
-            Positions without a known label are left out.
-        temperature : float, optional
-            The temperature, in the place of items; 1 undoes the calibration.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError
-            As in `log_likelihood`; no items, or items and a temperature at once.
-        """
-        self.model_ = self.current_model.calibrate(X, y, self.engine, temperature=temperature)
-        return self
-
-    @property
-    def temperature_(self) -> float:
-        """What scores are divided by where they become probabilities, 1 before `calibrate`."""
-        return self.current_model.temperature
 
     def predict_single(self, x: Any) -> list:
         """Return the labels of one item; x is an item as in `predict`, whose errors it has."""
@@ -341,6 +314,10 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
     def checked_items(self, X: Any) -> Any:
         """Return items to label, which the engine checks."""
         return X
+
+    def checked_labels(self, y: Any) -> Any:
+        """Return labels of items, which the model checks."""
+        return y
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: sequences are no 2-D arrays, and have no single class to stratify by."""

@@ -37,9 +37,10 @@ from crfqn.estimators.online import (
     refit,
     take_pass,
 )
-from crfqn.estimators.training import available_if, has_probabilities, of_model
+from crfqn.estimators.training import CALIBRATE, available_if, has_probabilities, of_model
 from crfqn.model.items import ItemModel
 from crfqn.model.model import Decoding
+from crfqn.model.trained import Fitted
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.objectives.linear.feature_map import merge_weights
 from crfqn.objectives.objective import build_objective
@@ -59,6 +60,7 @@ class ClassProbabilities(ItemPredictions):
     predict_top = of_model(ItemModel.predict_top)
     uncertainty = of_model(ItemModel.uncertainty)
     explain = of_model(ItemModel.explain, None)
+    calibrate, temperature_ = CALIBRATE, Fitted("temperature")
 
     def predict(self, X: Any, threshold: float | None = None) -> NDArray:
         """Return the most probable label of each item, or no label where it is not probable enough.
@@ -102,40 +104,13 @@ class ClassProbabilities(ItemPredictions):
         X and errors as in `predict`; InputError also for labels that are not among the classes.
         """
         check_is_fitted(self)
-        names = column_or_1d(self.label_names(y)[0])
+        names = self.checked_labels(y)
         check_consistent_length(X, names)
         return self.current_model.log_likelihood(self.checked_items(X), names, self.engine)
 
-    @available_if(has_probabilities)
-    def calibrate(self, X: Any = None, y: Any = None, *, temperature: float | None = None) -> Self:
-        """Find the temperature under which held-out labels are most probable; return the estimator.
-
-        All scores are divided by `temperature_` where they become probabilities: of classes and nodes.
-        Labels do not change, files keep it, and another `fit` begins at 1 again. It minimises the mean of -log P(y | x)
-        over the items, between 0.01 and 100 (Guo, Pleiss, Sun, Weinberger 2017, ICML, section 4.2).
-
-        Parameters
-        ----------
-        X, y : labelled items that the model was not trained on, as in `fit`
-        temperature : float, optional
-            The temperature, in the place of items; 1 undoes the calibration.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError
-            As in `log_likelihood`; no items, or items and a temperature at once.
-        """
-        check_is_fitted(self)
-        names = None if y is None else column_or_1d(self.label_names(y)[0])
-        X = None if X is None else self.checked_items(X)
-        self.model_ = self.current_model.calibrate(X, names, self.engine, temperature=temperature)
-        return self
-
-    @property
-    def temperature_(self) -> float:
-        """What scores are divided by where they become probabilities, 1 before `calibrate`."""
-        return self.current_model.temperature
+    def checked_labels(self, y: Any) -> Any:
+        """Return one label an item, checked."""
+        return column_or_1d(self.label_names(y)[0])
 
     @available_if(learns_in_batches)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

@@ -240,3 +240,34 @@ def of_model(method: Callable[..., Any], check: Callable[[Any], object] | None =
     not_fitted = r"\1        sklearn.exceptions.NotFittedError\n"
     call.__doc__ = re.sub(r"(Raises\n +------\n)", not_fitted, method.__doc__ or "")
     return call if check is None else AvailableIf(call, check)
+
+
+def calibrate(self: Any, X: Any = None, y: Any = None, *, temperature: float | None = None) -> Any:
+    """Find the temperature under which held-out labels are most probable; return the estimator.
+
+    All scores are divided by `temperature_` where they become probabilities: of labellings, positions and spans, of
+    classes and nodes. Labels do not change, files keep it, and another `fit` begins at 1 again. It minimises the mean
+    of -log P(y_t | x) over the positions, of single items over the items, between 0.01 and 100 (Guo, Pleiss, Sun,
+    Weinberger 2017, ICML, section 4.2).
+
+    Parameters
+    ----------
+    X, y : labelled items that the model was not trained on, as in `fit`
+        Positions without a known label are left out.
+    temperature : float, optional
+        The temperature, in the place of items; 1 undoes the calibration.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+    InputError
+        As in `log_likelihood`; no items, or items and a temperature at once.
+    """
+    model = self.current_model
+    labels = None if y is None else self.checked_labels(y)
+    items = None if X is None else self.checked_items(X)
+    self.model_ = model.calibrate(items, labels, self.engine, temperature=temperature)
+    return self
+
+
+CALIBRATE = available_if(has_probabilities)(calibrate)  # a method of the estimators with probabilities
