@@ -73,9 +73,7 @@ from crfqn.time_limit import check_time
 class SequenceModel(Model):
     """A fitted linear chain.
 
-    Parameters of the methods: X, items as of `ChainCRF.predict`, whose errors they have; known : list, one entry an
-    item, optional, what is known of the labels: None for an item of which nothing is, or a list with a label, a set of
-    possible ones or None for each position; engine : what scores and infers, by default numpy alone.
+    `ChainCRF` has the same methods. Their parameter `engine` is what scores and infers, by default numpy alone.
 
     Attributes
     ----------
@@ -210,7 +208,7 @@ class SequenceModel(Model):
 
         Parameters
         ----------
-        X : crfqn.Sequences, or list of items, as in `fit`; items may be empty
+        X : crfqn.Sequences, or list of items, as in `ChainCRF.fit`; items may be empty
         known : list, one entry an item, optional
             Labels that are known: for each item None, where nothing is known, or a list with a label, a set of possible
             labels or None for each position.
@@ -220,7 +218,7 @@ class SequenceModel(Model):
             labels of `once` or of `Transitions(once=...)` in `constraints`; an empty list lifts the rule.
         threshold : float between 0 and 1, optional
             The least probability of a label. Where the marginal probability of a label of the labelling is below it,
-            the position has None, no label; `fit` takes such labels as unknown ones.
+            the position has None, no label; `ChainCRF.fit` takes such labels as unknown ones.
 
         Returns
         -------
@@ -394,7 +392,7 @@ class SequenceModel(Model):
         ----------
         X, known, once : as in `predict`
         scheme : str, optional
-            The scheme by which labels form spans; by default that of the estimator.
+            The scheme by which labels form spans; by default that of the training.
 
         Returns
         -------
@@ -430,8 +428,8 @@ class SequenceModel(Model):
     def log_likelihood(self, X: Any, y: Any, engine: Any = NUMPY) -> Vector:
         """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats; -inf for labels that break a rule.
 
-        X and errors as in `predict`, y as in `fit`: with unknown labels it is the probability of all labellings that
-        fit. InputError also for labels that are not among the classes.
+        X and errors as in `predict`, y as in `ChainCRF.fit`: with unknown labels it is the probability of all
+        labellings that fit. InputError also for labels that are not among the classes.
         """
         self.check_probabilities()
         items = engine.open(self, X, warns=False).at(self.temperature)
