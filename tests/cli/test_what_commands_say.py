@@ -81,7 +81,7 @@ def test_the_defaults_of_inspect_are_those_of_the_estimators():
     for kind, name in KINDS.items():
         model = getattr(crfqn, name)()
         defaults = inspection.DEFAULTS | inspection.DEFAULTS_OF.get(kind, {})
-        for parameter, value in getattr(model, "_settings", model.get_params)().items():
+        for parameter, value in getattr(model, "stored_parameters", model.get_params)().items():
             if parameter not in (*inspection.SETTINGS, *inspection.OF_THE_RUN):
                 assert (value or None) == (defaults.get(parameter) or None), (name, parameter)
 
