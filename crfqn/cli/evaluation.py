@@ -41,10 +41,10 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
-    from crfqn.metrics.evaluation import log_likelihood, predict_labels, score_parts
+    from crfqn.metrics.evaluation import log_likelihood
 
     labeller = Labeller(path)
-    model = labeller.model
+    model, kind = labeller.model, labeller.model.ANSWERS
     check_threshold(threshold, model, path)
     name = shown_name(source or path)
     input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True, label=label)
@@ -55,7 +55,7 @@ def evaluate(
 
     def labelled(observed: Observed) -> tuple[Any, list[Any]]:
         with known.counted(observed):
-            return observed, predict_labels(labeller.model_for(observed.X), observed.X, **least)
+            return observed, kind.predict_texts(labeller.model_for(observed.X), observed.X, **least)
 
     def parts() -> Iterator[tuple[Any, list[Any]]]:
         for part, _, result in input.parts(labelled):
@@ -68,7 +68,7 @@ def evaluate(
         known.check()
 
     try:
-        scores = score_parts(model, parts())
+        scores = kind.compare(model, parts())
     except InputError as error:
         raise InputError(str(error) if str(error).startswith(name) else f"{name}: {error}") from error
     total = None if likelihoods is None else math.fsum(likelihoods)

@@ -7,13 +7,11 @@ from typing import Any
 from crfqn.cli.loading import feature_names, open_input
 from crfqn.cli.output import to_json
 from crfqn.data.labels import label_text
-from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import printable
 from crfqn.model.explanations import Explanation
 from crfqn.model.opening import MODELS, model_of, read_any
-from crfqn.model.texts import cut_text
 from crfqn.report.facts import fitted_model
 
 MOST_LETTERS = 30  # of a text or a label in a table
@@ -48,8 +46,7 @@ def explain(
             items += found or []
     if as_json:
         for item in items:
-            one = item["explanation"]
-            item["explanation"] = [each.to_json() for each in one] if isinstance(one, list) else one.to_json()
+            item["explanation"] = model.ANSWERS.each(lambda one: one.to_json(), item["explanation"])
         print(to_json(items))
     else:
         print("\n\n".join("\n".join(_table(item)) for item in items))
@@ -57,15 +54,9 @@ def explain(
 
 def _read_text(model: Any, path: Path, text: str) -> tuple[list[Any], list[Any]]:
     """Return a text as the only item of a model, and what a table shows of it."""
-    if not model.LABELS_SEQUENCES and model.words is not None:
-        return [text], [text]
-    if (
-        model.LABELS_SEQUENCES
-        and isinstance(model.vocabulary_, TemplateVocabulary)
-        and model.vocabulary_.takes_words
-    ):
-        words = cut_text(model, text)
-        return [words], [words]
+    if model.takes in ("text", "document"):
+        items = model.ANSWERS.as_items(model, text)
+        return items, items
     raise InputError(
         f"{path}: not a model of words, so that a text says nothing to it; name a file with --input"
     )
@@ -84,7 +75,7 @@ def _words(data: Any) -> list[Any]:
 def _items(model: Any, X: Any, shown: list[Any], n: int) -> Iterator[dict[str, Any]]:
     """Yield what JSON has of each item, but for the explanations, which are as the model gives them."""
     for text, explained in zip(shown, model.explain(X, n), strict=True):
-        item: dict[str, Any] = {} if text is None else {"tokens" if model.LABELS_SEQUENCES else "text": text}
+        item: dict[str, Any] = {} if text is None else {"text" if isinstance(text, str) else "tokens": text}
         yield item | {"explanation": explained}
 
 

@@ -89,7 +89,7 @@ def inspect(path: Path, top: int, label: str | None, *, is_card: bool, as_json: 
     shown, n_left_out = list(range(len(names))), 0
     if label is not None:
         shown = [names.index(label)]
-    elif not as_json and not weights.LABELS_SEQUENCES and len(names) > MOST_NODES:
+    elif not as_json and not isinstance(weights, SequenceModel) and len(names) > MOST_NODES:
         counts = weights.n_node_weights  # those with the most weights, in the model's order
         shown = np.sort(np.argsort(-counts, kind="stable")[:MOST_NODES]).tolist()
         n_left_out = int(np.count_nonzero(counts)) - MOST_NODES
@@ -164,8 +164,8 @@ def _facts(model: Any, weights: Model, path: Path, recipe: Recipe | None) -> dic
         "title": None if recipe is None else recipe.title,
         "encoding": None if recipe is None or recipe.data.dataset else recipe.data.encoding,
     }
-    tokenizer = tokenizer_of(model) if model.LABELS_SEQUENCES else None
-    if tokenizer is not None and tokenizer.share is not None:
+    tokenizer = tokenizer_of(model)
+    if tokenizer.share is not None:
         facts |= {"tokenizer": tokenizer.name, "tokenizer_share": tokenizer.share}
     facts["data_fingerprint"] = model.training_.get("data_fingerprint")
     facts["labels"] = [*map(label_text, model.classes_)]
@@ -282,7 +282,7 @@ def _card(model: Any, file: ModelFile, facts: dict[str, Any], recipe: Recipe | N
         lines += ["", f"## {title}", "", *entries] if entries else []
     name = printable(path.name)
     command = f"    crfqn predict {shlex.quote(name)} FILE"
-    items = "sequences, each a list of positions" if model.LABELS_SEQUENCES else "a row of features an item"
+    items = model.ANSWERS.inputs
     if recipe is not None and recipe.features.kind in ITEMS_OF:
         items = ITEMS_OF[recipe.features.kind]
     python = ["import crfqn", f"model = crfqn.load({name!r})", f"labels = model.predict(X)  # X: {items}"]

@@ -18,7 +18,6 @@ from crfqn.data.files import STANDARD_INPUT, Part, Source, read_start, shown_nam
 from crfqn.data.hybrid import Features
 from crfqn.data.labels import label_text
 from crfqn.data.model_file import ModelFile
-from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.tokenizers import Tokenizer
 from crfqn.data_options import OF_TEMPLATES, SOURCE
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
@@ -118,7 +117,7 @@ def recipe_of(model: Any, path: Path) -> Recipe | None:
 
 def features_of(model: Any, recipe: Recipe | None, path: Path) -> Featurizer | None:
     """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
-    if recipe is None or model.LABELS_SEQUENCES:
+    if recipe is None or hasattr(model, "vocabulary_"):
         return None
     features = model.featurizer_
     if features is None:
@@ -199,11 +198,11 @@ def open_input(
     encoding = encoding or "utf-8"
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
-    vocabulary = model.vocabulary_ if model.LABELS_SEQUENCES else None
+    vocabulary = getattr(model, "vocabulary_", None)
     if vocabulary is None:
-        kind = "matrices without feature names" if model.LABELS_SEQUENCES else "a matrix"
-        raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
-    if isinstance(vocabulary, TemplateVocabulary):
+        inputs = model.ANSWERS.without_names
+        raise InputError(f"{path}: trained on {inputs} and without a recipe; use it from Python (crfqn.load)")
+    if vocabulary.encodes_items:
         name, options = _columns_form(model, source, format, encoding, is_labeled)
     else:
         name, options = _features_form(path, source, format, encoding), {}
@@ -283,7 +282,7 @@ def _input_of_recipe(
     elif kind == "windows":
         columns = recipe.features.column_names
     elif kind in OF_TEMPLATES:
-        if not isinstance(model.vocabulary_, TemplateVocabulary):
+        if model.vocabulary_ is None or not model.vocabulary_.encodes_items:
             raise ModelFileError(
                 f"{path}: the file is damaged: its recipe has templates, and its features were made without"
             )
@@ -302,9 +301,8 @@ def _input_of_recipe(
         elif encoding is None:
             _warn_of_utf8(source, data.encoding)
         separator = sources.separator_of_new(recipe, lines, columns, labels)
-        tokens = tokenizer_of(model) if model.LABELS_SEQUENCES else data.tokens
         encoding = encoding or data.encoding
-        data = replace(data, format=name, encoding=encoding, separator=separator, tokens=tokens)
+        data = replace(data, format=name, encoding=encoding, separator=separator, tokens=tokenizer_of(model))
         if label is not None:
             _check_takes_label(label, name, sources.options_taken(recipe, name))
             names = _titles_of(source, name, encoding)
@@ -387,7 +385,7 @@ class KnownItems:
     def counted(self, observed: Observed) -> Iterator[None]:
         """Count items while they are labelled; those without positions do not count."""
         items = observed.y or ()
-        self._n_items += sum(map(bool, items)) if self._model.LABELS_SEQUENCES else len(items)
+        self._n_items += self._model.ANSWERS.n_answered(items)
         if self._first is None and observed.data is not None and not hasattr(observed.data.inputs, "tocsr"):
             self._first = next((item for item in observed.data.inputs if len(item)), None)
         with warnings.catch_warnings(record=True) as raised:
@@ -437,7 +435,7 @@ def _titles_of(source: str | None, format: str | None, encoding: str) -> list[st
     return names(source, first_lines(str(source), encoding))
 
 
-def with_dense(path: Path, X: Any, is_of_sequences: bool) -> Features:
+def with_dense(path: Path, X: Any) -> Features:
     """Return the dense block of a file (the array of a .npy file, or the only one of a .npz file) beside the items of a
     data file, in the order of its rows: one an item, of sequences one a position. DataError, naming the file, where
     they do not fit together."""
@@ -455,6 +453,7 @@ def with_dense(path: Path, X: Any, is_of_sequences: bool) -> Features:
         raise DataError(f"{path}: expected one array, got {len(names)}: {', '.join(names)}")
     if dense.ndim != 2:
         raise DataError(f"{path}: expected a 2-D array, got shape {dense.shape}")
+    is_of_sequences = isinstance(X, list) or hasattr(X, "lengths")
     if not is_of_sequences:
         lengths = np.array([X.shape[0]])
     else:
@@ -483,7 +482,7 @@ def input_with_dense(input: Input, model: Any, path: Path, dense: Path | None) -
 
     def observe_both(source: Any) -> Observed:
         observed = input.observe(source)
-        X = with_dense(dense, observed.X, model.LABELS_SEQUENCES)
+        X = with_dense(dense, observed.X)
         if X.n_dense != model.n_dense_:
             raise DataError(f"{dense}: expected {model.n_dense_} columns, as in training, got {X.n_dense}")
         return replace(observed, X=X)

@@ -8,11 +8,11 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ from crfqn.data.labels import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable
-from crfqn.metrics.evaluation import predict_labels
-from crfqn.model.answers import add_tokens, answer_parts, gives_probabilities, plain_label, scheme_of
+from crfqn.model.answers import LABEL_SETS, LABELS, SEQUENCES, add_tokens, answer_parts, gives_probabilities
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, rewritten, written_batches
 
@@ -54,7 +53,7 @@ def predict(
     if options.is_text:
         if format is not None:
             raise InputError(f"--text: raw text is a format of its own; leave out --format {format}")
-        format = "raw" if model.LABELS_SEQUENCES else "text"
+        format = FORMS[model.ANSWERS].text_format
     inputs, encodings = [], []
     for source in sources:
         input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
@@ -159,11 +158,12 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
                         yield from written_batches([(one, [labels])], format)
         return
     if options.to is None:
-        written = _sequences if labeller.model.LABELS_SEQUENCES else _documents
-        texts = input.parts(lambda seen: "".join(written(labeller.model_for(seen.X), seen.X, options)))
+        write = FORMS[labeller.model.ANSWERS].write
+        texts = input.parts(lambda seen: "".join(write(labeller.model_for(seen.X), seen.X, options)))
         yield from (text for _, _, text in texts if text is not None)
         return
-    parts = input.parts(lambda seen: predict_labels(labeller.model_for(seen.X), seen.X, **options.labelling))
+    kind, how = labeller.model.ANSWERS, options.labelling
+    parts = input.parts(lambda seen: kind.predict_texts(labeller.model_for(seen.X), seen.X, **how))
     format = find_format(options.to)
     input_format = None if input.format is None else FORMATS[input.format]
     is_same = (
@@ -182,9 +182,10 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
 
 def _check(model: Any, path: Path, options: PredictOptions) -> None:
     """Raise InputError for options that do not fit the model, or each other."""
+    for name, reason in FORMS[model.ANSWERS].refused.items():
+        if getattr(options, name) is not None:
+            raise InputError(f"{path}: {reason}")
     if options.once is not None:
-        if not model.LABELS_SEQUENCES:
-            raise InputError(f"{path}: --once is for models of sequences")
         model.single_runs(options.constraints.once)
     check_threshold(options.threshold, model, path)
     names = getattr(model, "node_names", model.classes_)
@@ -193,12 +194,8 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
         raise InputError(
             f"{path}: --threshold writes {NO_LABEL} for no label, and {NO_LABEL!r} is one of the labels; ask for --json"
         )
-    if options.top is not None and model.LABELS_SEQUENCES:
-        raise InputError(f"{path}: --top is for items with one label; this model labels sequences")
     is_json = options.as_json or options.to == JSON_LINES
     if options.n_best is not None:
-        if not model.LABELS_SEQUENCES:
-            raise InputError(f"{path}: --n-best is for sequences; --top K gives the labels of a document")
         if not is_json:
             for name in _needs(replace(options, n_best=None)):
                 raise InputError(
@@ -254,7 +251,7 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
     for first in range(0, inputs.shape[0], BLOCK):
         part = inputs[first : first + BLOCK]
         labels, scores = _best(model, part, options)
-        columns = [[_written(label)] for label in labels]
+        columns = [[",".join(map(_written, model.ANSWERS.labels_of(label)))] for label in labels]
         if options.with_score:
             columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
         if options.with_marginals or options.top:
@@ -265,6 +262,26 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
                 best = np.argsort(-row, kind="stable")[:top]
                 line += [f"{_written(model.classes_[label])}:{row[label]:.6f}" for label in best]
         yield "".join("\t".join(line) + "\n" for line in columns)
+
+
+class AnswerForm(NamedTuple):
+    """How answers of a kind are written: the format of raw text and what writes its lines, the number of items at a
+    time (None: all of a part), and why options are refused."""
+
+    text_format: str
+    write: Callable[[Any, Any, PredictOptions], Iterator[str]]
+    block: int | None
+    refused: dict[str, str]
+
+
+OF_ITEMS = AnswerForm("text", _documents, BLOCK, {
+    "once": "--once is for models of sequences",
+    "n_best": "--n-best is for sequences; --top K gives the labels of a document",
+})  # fmt: skip
+OF_SEQUENCES = AnswerForm("raw", _sequences, None, {
+    "top": "--top is for items with one label; this model labels sequences",
+})  # fmt: skip
+FORMS = {LABELS: OF_ITEMS, LABEL_SETS: OF_ITEMS, SEQUENCES: OF_SEQUENCES}
 
 
 def _written(label: Any) -> str:
@@ -313,15 +330,13 @@ def _text(label: Any) -> str:
 def _answers(model: Any, data: Any, X: Any, options: PredictOptions) -> list[dict[str, Any]]:
     """Return the answers for some items, numbers with six digits."""
     answers: list[dict[str, Any]] = [{} for _ in range(data.n_items)]
-    if not model.LABELS_SEQUENCES:
-        for first in range(0, len(answers), BLOCK):
-            _fill_documents(answers[first : first + BLOCK], model, X[first : first + BLOCK], options)
-        return [_rounded(answer) for answer in answers]
-    if isinstance(data.inputs, TokenColumns):
+    if isinstance(data.inputs, TokenColumns) and not isinstance(data, Documents):
         words, ends = data.inputs.texts[data.inputs.names[0]], data.inputs.offsets.tolist()
         for i, answer in enumerate(answers):
             add_tokens(answer, words[ends[i] : ends[i + 1]], data.spans and data.spans[i])
-    _fill(answers, model, X, options)
+    block = FORMS[model.ANSWERS].block or max(len(answers), 1)
+    for first in range(0, len(answers), block):
+        _fill(answers[first : first + block], model, X[first : first + block], options)
     return [_rounded(answer) for answer in answers]
 
 
@@ -332,7 +347,7 @@ def _fill(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOpt
         probabilities=options.with_score,
         marginals=options.with_marginals or bool(options.top),
         n_best=options.n_best or 0,
-        scheme=scheme_of(model),
+        scheme=model.ANSWERS.scheme_of(model),
         span_probabilities=options.with_marginals or options.with_score,
         threshold=options.threshold,
     )
@@ -340,17 +355,8 @@ def _fill(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOpt
     with without_warnings():
         for add in parts:
             add(answers, X, options.constraints)
-
-
-def _fill_documents(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOptions) -> None:
-    """Add what is asked for of single items: the most probable labels, a node that is probable enough."""
-    if model.RANKS_LABELS:
-        for answer, labels in zip(answers, model.predict_sets(X), strict=True):
-            answer["labels"] = [plain_label(label) for label in labels]
-        return
-    _fill(answers, model, X, options)
     for answer in answers:
-        if "marginals" in answer:
+        if isinstance(answer.get("marginals"), dict):  # of an item: those of the most probable labels
             ranked = sorted(answer["marginals"].items(), key=lambda pair: -pair[1])
             answer["marginals"] = dict(ranked[: options.top or MOST_LABELS])
 
@@ -376,8 +382,6 @@ def without_warnings() -> Iterator[None]:
 
 def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
     """Return the label of each document, None where the threshold leaves none, and its log-probability."""
-    if model.RANKS_LABELS:
-        return [",".join(map(label_text, labels)) for labels in model.predict_sets(inputs)], None
     if not gives_probabilities(model):
-        return model.predict(inputs), None
+        return model.ANSWERS.predict(model, inputs), None
     return model.decode(inputs, **options.labelling)

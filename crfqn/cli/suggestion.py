@@ -11,11 +11,9 @@ import numpy as np
 from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input
 from crfqn.cli.output import command_files, write_text
 from crfqn.data.files import BYTES, Part, is_blank
-from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.data.json_text import strict_json
 from crfqn.errors import InputError
 from crfqn.model.answers import gives_probabilities
-from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.uncertainty import find_measure
 from crfqn.readers.format import by_blank_lines
 from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, written_batches
@@ -120,12 +118,7 @@ def _feature_counts(model: Any, X: Any) -> "csr_array":
     """Return the sums of the features of each item that the model knows, as rows of length 1."""
     from scipy.sparse import csr_array, diags_array
 
-    if model.LABELS_SEQUENCES:
-        encoded = NUMPY.encode(model, X)
-        rows, ends = rows_of(encoded), encoded.offsets
-    else:
-        rows = model.rows(sparse_of(check_dense(X, model.n_dense_)), warns=False)
-        ends = np.arange(rows.row_ends.size)
+    rows, ends = model.feature_rows(X)
     is_known = rows.columns >= 0
     values = rows.values if rows.values.size else np.ones(rows.columns.size)
     entries = np.where(is_known, values, 0.0), np.where(is_known, rows.columns, 0), rows.row_ends[ends]

@@ -15,7 +15,6 @@ from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of, with_dense
 from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import command_files, say, to_json
-from crfqn.data.hybrid import sparse_of
 from crfqn.data.items import Handover, check_weighted_labels
 from crfqn.data.labels import labels_like
 from crfqn.data.model_file import check_model_name
@@ -80,7 +79,7 @@ def train(
         settings = {**settings, "scoring": dev["metric"], "patience": dev["patience"], **of_cluster}
         prepared = read_data(recipe, settings) if client is None else prepare_shards(recipe)
         if dense is not None:
-            prepared.X_train = with_dense(dense, prepared.X_train, recipe.structure.kind == "chain")
+            prepared.X_train = with_dense(dense, prepared.X_train)
         fit_options = {
             "validation": dev_items(recipe, prepared, dev["dev"]),
             "start": None if dev["start"] is None else model_to_start_from(dev["start"], prepared),
@@ -157,8 +156,7 @@ def read_data(recipe: Recipe, settings: Mapping[str, Any]) -> Prepared:
     model.check_parameters()
     prepared = prepare(recipe)
     if isinstance(getattr(model, "class_weight", None), Mapping):
-        has_lists = model.LABELS_SEQUENCES or model.RANKS_LABELS
-        all_labels = {*(chain.from_iterable(prepared.y_train) if has_lists else prepared.y_train)}
+        all_labels = {*chain.from_iterable(map(model.ANSWERS.labels_of, prepared.y_train))}
         check_weighted_labels(model.class_weight, sorted(all_labels, key=str))
     for part, labels in (("train", prepared.y_train), ("test", prepared.y_test)):
         _warn_of_one_item(recipe, recipe.data.names(part), labels)
@@ -297,8 +295,7 @@ def _fit_and_save(
     else:
         say(f"Not converged ({model.result_.message}); the model is saved and usable.")
         code = ExitCode.NOT_CONVERGED
-    if model.LABELS_SEQUENCES:
-        say_share(tokenizer_of(model))
+    say_share(tokenizer_of(model))
     scores = None
     if not is_interrupted and prepared.y_test:
         from crfqn.metrics.evaluation import score
@@ -368,7 +365,7 @@ def keep_facts(model: Any, recipe: Recipe, prepared: Prepared) -> None:
         "data_fingerprint": prepared.fingerprint,
         "n_features": model.n_features_in_,  # the file itself keeps those with a weight
     }
-    if model.LABELS_SEQUENCES:
+    if model.n_weights_:
         facts["n_weights"] = model.n_weights_
     if not recipe.data.dataset:  # its data files lie beside the recipe
         facts["recipe_source"] = str(recipe.source.resolve())
@@ -387,14 +384,10 @@ def _description(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     if prepared.is_sharded:
         return f"{recipe.title}\n{len(prepared.X_train.reads)} shards; {settings}\n"
     tree, y = prepared.taxonomy, prepared.y_train
-    if model.LABELS_SEQUENCES:
-        n_labels = len({label for item in y for label in item})
-        sizes = f"{sum(len(item) for item in y):,} positions, {n_labels} labels"
-    else:
-        n_labels = len(set(chain.from_iterable(y) if model.RANKS_LABELS else y))
-        if tree is not None:  # what can be predicted: labels without training items as well
-            n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
-        sizes = f"{sparse_of(prepared.X_train).shape[1]:,} features, {n_labels:,} labels"
+    n_labels = len({*chain.from_iterable(map(model.ANSWERS.labels_of, y))})
+    if tree is not None:  # what can be predicted: labels without training items as well
+        n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
+    sizes = f"{model.ANSWERS.size(prepared.X_train, y)}, {n_labels:,} labels"
     if tree is not None:
         sizes += f" in a taxonomy of {tree.n_nodes:,} nodes"
     return f"{recipe.title}\n{len(y):,} items, {sizes} for training; {settings}\n"
@@ -456,7 +449,7 @@ def _weights(model: Any) -> str:
     """Describe the number of weights that the model could have."""
     if not hasattr(model, "coef_"):
         return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
-    if model.LABELS_SEQUENCES:
+    if model.ANSWERS.has_positions:
         return f"{model.n_weights_:,} weights"
     n_states, n_features = model.coef_.shape[0], model.coef_.shape[1] + model.n_dense_
     constant = " and a constant" if model.fit_intercept else ""

@@ -334,6 +334,15 @@ def label_text(label: Any) -> str:
     return str(label)
 
 
+def position_labels(labels: Any) -> list[Any]:
+    """Return the labels of all positions in one list, of single labels these; rows of a path's parts are joined."""
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        return ["/".join(str(part) for part in row if part) for row in labels.tolist()]
+    values = list(labels)
+    is_sequence = bool(values) and all(np.ndim(value) == 1 for value in values)
+    return list(chain.from_iterable(values)) if is_sequence else values
+
+
 def target_reader(labels: Iterable[str]) -> Callable[[str], Any]:
     """Return what makes targets of a file's labels, where they may be numbers: of all texts the same text, unless
     `labels`, but for empty ones, are all numbers: then integers, or texts of one spelling if some are not whole."""

@@ -151,6 +151,10 @@ class Vocabulary:
     bigram_columns = only_bigram_columns = NO_COLUMNS  # of features of label pairs; and those of nothing else
     has_edges = True  # whether pairs of neighbouring labels have weights that are the same everywhere
     encodes_items = False  # whether items have a form of the vocabulary's own, which these two encode
+    takes = "features"  # what a position of an item is: features, columns, or a text that is cut into words
+    is_hashed = False  # whether features share columns, which have no names then
+    source: dict[str, Any] | None = None  # the templates that make the features
+    tokenizer: Any = None  # what cuts raw text
     encode: Callable[[Any], Any]
     encode_rows: Callable[[Any], Any]
 
@@ -188,6 +192,10 @@ class Vocabulary:
         if [*starts.values()] == self.value_starts.tolist():
             return self
         return Vocabulary([*starts], [*starts.values()], self.has_attributes)
+
+    def stored_source(self) -> dict[str, Any] | None:
+        """Return what a model file keeps of the source of the names."""
+        return self.source
 
     def named(self, items: Any) -> Any:
         """Return items in a form whose names are those of the vocabulary; errors as of `attributes`."""

@@ -22,7 +22,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.data.items import check_item_weights
 from crfqn.data.labels import encode_labels, flat_labels
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.vocabulary import MergedNames, TemplateSource, TemplateVocabulary, is_hashed
+from crfqn.data.templates.vocabulary import MergedNames, TemplateSource
 from crfqn.data.vocabulary import UNSEEN, Vocabulary
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe
@@ -189,9 +189,8 @@ def count_shard(read: Read, templates: Any, asks_pairs: bool) -> Count:
     sequences, vocabulary = rows.sequences, rows.vocabulary
     classes, targets = encode_labels(rows.labels, sequences.offsets)
     count = Count(sequences.n_positions, sequences.n_features, classes.tolist())
-    if isinstance(vocabulary, TemplateVocabulary):
-        count.source = vocabulary.source
-    if vocabulary is not None and not is_hashed(vocabulary):
+    count.source = None if vocabulary is None else vocabulary.source
+    if vocabulary is not None and not vocabulary.is_hashed:
         count.names, count.starts = list(vocabulary.names), vocabulary.value_starts.tolist()
         count.counts = np.bincount(sequences.matrix.indices, minlength=sequences.n_features)
     if asks_pairs:

@@ -31,7 +31,7 @@ from crfqn.data.labels import encode_known_labels, encode_labels
 from crfqn.data.matrices import is_matrix
 from crfqn.data.model_file import read_model, write_model
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.vocabulary import MergedNames, TemplateVocabulary, is_hashed
+from crfqn.data.templates.vocabulary import MergedNames
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe
@@ -276,9 +276,8 @@ class Writer:
                 classes.append(encode_labels(y, items.offsets)[0])
                 if (known := items.vocabulary) is None and items.feature_names is not None:
                     raise InputError("expected items by name or matrices without names, got named columns")
-                if isinstance(known, TemplateVocabulary):
-                    source = known.stored_source()
-                if known is not None and not is_hashed(known):
+                source = None if known is None else known.stored_source()
+                if known is not None and not known.is_hashed:
                     counts = np.bincount(items.matrix.indices, minlength=len(known)).tolist()
                     names.add(known.names, known.value_starts.tolist(), counts)
             except InputError as error:

@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 
 from crfqn.choices import STRENGTHS
 from crfqn.data.items import check_position_weights
-from crfqn.data.labels import check_any_known, encode_labels
+from crfqn.data.labels import check_any_known, encode_labels, item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.blocks import Blocks
@@ -42,6 +42,7 @@ from crfqn.estimators.training import (
     of_model,
     with_tasks,
 )
+from crfqn.model.answers import SEQUENCES
 from crfqn.model.sequences import SequenceModel
 from crfqn.model.space import SequenceSpace
 from crfqn.model.trained import Fitted
@@ -112,7 +113,8 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
     """
 
     KIND = "chain-crf"
-    LABELS_SEQUENCES = True
+    ANSWERS = SEQUENCES
+    STARTS_FROM = "ChainCRF"
     SPACE = SequenceSpace
 
     coef_, dense_coef_ = FittedMatrix("weights"), FittedDense("dense_coef_")
@@ -162,6 +164,10 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
         problem = prepare(self, X, y, sample_weight, start, validation=validation)
         del X  # so that a caller who does not keep it gets its memory back
         return train(self, problem)
+
+    def label_names(self, y: Any) -> tuple[Any, None]:
+        """Return labels, and that they are no rows of parts."""
+        return item_labels(y), None
 
     def prepare(
         self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None

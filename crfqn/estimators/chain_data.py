@@ -24,7 +24,6 @@ from crfqn.data.labels import (
     lists_by_item,
 )
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import NO_COLUMNS, Vocabulary
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.blocks import Blocks
@@ -299,7 +298,7 @@ def without_rare(
     """Return items without the features of fewer than `min_count` positions; columns without names stay, empty."""
     if min_count == 1:
         return sequences, vocabulary
-    if isinstance(vocabulary, TemplateVocabulary):
+    if vocabulary is not None and vocabulary.encodes_items:
         raise InputError(
             "min_count: expected 1 for items of templates, which count features themselves: Templates(min_count=)"
         )
@@ -351,7 +350,7 @@ def grown(X: Any, known: SequenceSpace | None) -> tuple[Sequences, Vocabulary | 
     """Return a batch in the features that were known, and behind them its new ones; InputError for bigram features."""
     if known is None:
         sequences, vocabulary = encode_sequences(X)
-    elif known.vocabulary is None or isinstance(known.vocabulary, TemplateVocabulary):
+    elif known.vocabulary is None or known.vocabulary.encodes_items:
         sequences, vocabulary = encode_sequences(X, known.vocabulary, n_features=known.n_features)
     else:
         sequences, names = encode_sequences(X if isinstance(X, Sequences) else known.vocabulary.named(X))

@@ -23,11 +23,12 @@ from crfqn.errors import EmptyModelWarning, InputError, check_count, warn_caller
 from crfqn.estimators.automatic import Strengths
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.problem import Problem, pose, run
-from crfqn.estimators.settings import NOT_SAVED, Settings, saved_values, with_saved_values
+from crfqn.estimators.settings import NOT_SAVED, saved_values, with_saved_values
 from crfqn.estimators.sources import Encoded
 from crfqn.estimators.storage import opened, whole_content
 from crfqn.estimators.training import Callbacks, held_out, pass_on_interrupt, warn_of_end
 from crfqn.messages import describe, named_places, shorten, validation_places
+from crfqn.model.answers import LABELS, LabelAnswers
 from crfqn.model.space import Space
 from crfqn.model.trained import Fitted, Trained
 from crfqn.parameters import check_parameters, refuse_unknown_parameters, set_known_parameters
@@ -43,8 +44,8 @@ class Estimator(BaseEstimator):
 
     KIND: ClassVar[str]
     SPACE: ClassVar[type[Space]]  # of the weights
-    LABELS_SEQUENCES: ClassVar[bool] = False  # an item has a label at each position
-    RANKS_LABELS: ClassVar[bool] = False  # an item may have several labels
+    ANSWERS: ClassVar[LabelAnswers] = LABELS  # the kind of its answers
+    STARTS_FROM: ClassVar[str]  # the estimators whose weights `start` may have
     NOT_SAVED: ClassVar[tuple[str, ...]] = NOT_SAVED
 
     classes_, n_features_in_ = Fitted("classes_"), Fitted("n_features_in_")
@@ -189,10 +190,8 @@ def start_of(estimator: Any, space: Space, start: Any) -> SparseWeights | None:
     if start is None and not (estimator.warm_start and estimator.is_fitted):
         return None
     before = estimator if start is None else opened(start)
-    is_linear = isinstance(before, Settings)
-    if not is_linear or before.LABELS_SEQUENCES != estimator.LABELS_SEQUENCES:
-        names = "ChainCRF" if estimator.LABELS_SEQUENCES else OF_ITEMS
-        raise InputError(f"start: expected a {names}, got {type(before).__name__}")
+    if getattr(before, "STARTS_FROM", None) != estimator.STARTS_FROM:
+        raise InputError(f"start: expected a {estimator.STARTS_FROM}, got {type(before).__name__}")
     return space.start(before.current_model, start is not None, bool(estimator.verbose))
 
 
@@ -252,6 +251,3 @@ def strongest_features(model: Any, label: Any, n: int | None) -> list[Feature]:
         raise InputError(f"label: expected one of {shorten(labels)}, got {describe(label)}")
     check_count("n", n, or_none=True)
     return [Feature(*entry) for entry in model.strongest(labels.index(label), n)]
-
-
-OF_ITEMS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"

@@ -203,6 +203,8 @@ class ItemEstimator(ItemPredictions, CallbackSupportMixin, Estimator):
     SPACE = ItemSpace
     l1_, l2_, group_l1_ = (Fitted(f"trained.strengths.{name}") for name in STRENGTHS)
 
+    STARTS_FROM = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
+
     loss_form: Any
 
     @property

@@ -29,6 +29,7 @@ from crfqn.estimators.problem import Problem, pose, run
 from crfqn.estimators.settings import Settings
 from crfqn.estimators.sources import Encoded, InMemory
 from crfqn.estimators.training import Callbacks, pass_on_interrupt
+from crfqn.model.answers import LABEL_SETS
 from crfqn.model.items import ItemModel, Thresholds
 from crfqn.model.labels import LabelSpace
 from crfqn.model.trained import Fitted
@@ -109,7 +110,7 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
     """
 
     KIND = "multilabel-ranker"
-    RANKS_LABELS = True
+    ANSWERS = LABEL_SETS
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*Settings.NOT_SAVED, "cv")
 
     l1: float | str | None = field(default=None, kw_only=False)

@@ -22,7 +22,7 @@ from sklearn.utils.validation import column_or_1d
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.items import check_item_weights
-from crfqn.data.labels import encode_labels, item_labels
+from crfqn.data.labels import encode_labels
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import FROM_MISTAKES, learns_from_mistakes
@@ -85,7 +85,7 @@ def known_classes(model: Any, classes: Any) -> Any:
 def _distinct(model: Any, classes: Any) -> Any:
     """Return the labels of the parameter `classes`, sorted; InputError where they are none, or no labels."""
     try:
-        names = item_labels(classes) if model.LABELS_SEQUENCES else model.label_names(classes)[0]
+        names = model.label_names(classes)[0]
         labels = column_or_1d(names)
         distinct, _ = encode_labels(labels, np.arange(labels.size + 1))
     except InputError as error:

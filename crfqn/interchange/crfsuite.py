@@ -12,7 +12,6 @@ from crfqn.atomic_write import replace_file
 from crfqn.data.attributes import SEPARATOR
 from crfqn.data.hybrid import refuse_dense
 from crfqn.data.model_file import ModelSource
-from crfqn.data.templates.vocabulary import is_hashed
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.chain import ChainCRF
@@ -133,7 +132,7 @@ def _vocabulary(model: SequenceModel, feature_names: list[str] | None) -> Vocabu
     if model.vocabulary_ is not None:
         if feature_names is not None:
             raise InputError("feature_names: expected None, as the model has names of its own")
-        if is_hashed(model.vocabulary_):
+        if model.vocabulary_.is_hashed:
             raise InputError(f"{NAME}: expected features with names, got hashed ones, which have none")
         return model.vocabulary_
     n_features = model.n_features_in_

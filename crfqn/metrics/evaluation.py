@@ -71,6 +71,7 @@ class Scores:
     labels : scores of every label that is true or predicted somewhere, sorted
     chunks : where the labels of sequences are of a scheme: O, B-..., I-... and the like
     hierarchy : where labels are nodes of a taxonomy
+    scheme : name of that of the chunks
     """
 
     n_items: int
@@ -81,11 +82,12 @@ class Scores:
     labels: list[LabelMetrics]
     chunks: ChunkScores | None = None
     hierarchy: HierarchyScores | None = None
+    scheme: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the scores as JSON values: those that items of this kind have."""
         others = ("n_positions", "item_accuracy", "chunks") if self.n_positions is None else ("hierarchy",)
-        return {name: value for name, value in asdict(self).items() if name not in others}
+        return {name: value for name, value in asdict(self).items() if name not in (*others, "scheme")}
 
     def headline(self) -> dict[str, float | int]:
         """Return the scores of all labels together, and of how many items and positions they are."""
@@ -156,6 +158,7 @@ class LabelCounts:
             item_accuracy=self._n_right_items / self._n_items,
             labels=_label_scores(self.true, self._predicted, self._right),
             chunks=chunks,
+            scheme=None if self.scheme is None else self.scheme.name,
         )
 
 
@@ -266,50 +269,10 @@ def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
     return float(np.sum(model.log_likelihood(inputs, known)))
 
 
-def predict_labels(model: Any, inputs: Any, **how: Any) -> list[Any]:
-    """Return the labels of each item as text: a list of them for sequences, and where an item may have several; how :
-    of `predict`. None is a label whose probability is below the threshold."""
-    if model.RANKS_LABELS:
-        return [list(map(label_text, item)) for item in model.predict_sets(inputs)]
-    labels = model.predict(inputs, **how)
-    if model.LABELS_SEQUENCES:
-        return [list(map(_text, item)) for item in labels]
-    return list(map(_text, labels))
-
-
-def _text(label: Any) -> str | None:
-    return None if label is None else label_text(label)
-
-
 def score(model: Any, inputs: Any, true: Sequence[Any]) -> Scores:
     """Return the scores of the model's predictions for `inputs` against the true labels."""
-    return score_parts(model, [(true, predict_labels(model, inputs))])
-
-
-def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) -> Scores:
-    """Return the scores of parts of a data set, each true and predicted labels; only labels are kept."""
-    spelling = Spelling(model.classes_)
-    if model.LABELS_SEQUENCES:
-        counts = LabelCounts(model.scheme)
-        for true_part, predicted_part in parts:
-            counts.add([*map(spelling.texts, true_part)], predicted_part)
-        spelling.check_known(counts.true)
-        return counts.scores()
-    names: dict[Any, Any] = {}  # each label is kept once
-    true: list[Any] = []
-    predicted: list[Any] = []
-    for part in parts:
-        for column, labels in zip((true, predicted), part, strict=True):
-            spelled = map(spelling.texts, labels)
-            texts = (tuple(label) if isinstance(label, list) else label for label in spelled)
-            column += [names.setdefault(text, text) for text in texts]
-    if model.RANKS_LABELS:
-        spelling.check_known(chain.from_iterable(true))
-        return score_sets(true, predicted)
-    tree = taxonomy_with(model, true)
-    if tree is None:
-        spelling.check_known(true)
-    return score_documents(true, predicted, tree)
+    kind = model.ANSWERS
+    return kind.compare(model, [(true, kind.predict_texts(model, inputs))])
 
 
 def taxonomy_with(model: Any, labels: Labels) -> LabelTree | None:

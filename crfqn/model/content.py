@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.model_file import ModelFile, narrowed
-from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
+from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
@@ -140,14 +140,16 @@ def read_labels(file: ModelFile, n_classes: int) -> NDArray:
 
 def add_vocabulary(content: ModelContent, vocabulary: Vocabulary | None, features: NDArray) -> None:
     """Add the names of some features, or the templates that make them, and how names are made of dicts."""
-    if isinstance(vocabulary, TemplateVocabulary):
-        content.metadata["templates"] = vocabulary.stored_source()
-    if vocabulary is None or is_hashed(vocabulary):
+    if vocabulary is None:
+        return
+    if (source := vocabulary.stored_source()) is not None:
+        content.metadata["templates"] = source
+    if vocabulary.is_hashed:
         return
     content.strings["feature_names"] = [vocabulary.names[f] for f in features]
     if vocabulary.has_attributes:
         content.metadata["naming"] = CRFSUITE_NAMING
-    elif not isinstance(vocabulary, TemplateVocabulary):
+    elif source is None:
         content.arrays[VALUE_STARTS] = narrowed(vocabulary.value_starts[features] - UNKNOWN_VALUE)
 
 

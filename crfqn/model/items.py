@@ -42,8 +42,9 @@ from crfqn.model.content import (
 from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Term, explanation, sum_terms
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.featurizers import Table, Words
+from crfqn.model.label_constraints import check_threshold, is_probable
 from crfqn.model.labels import LabelSpace, descend_tree
-from crfqn.model.model import INTERCEPT, Decoding, Model, check_threshold, is_probable, read_temperature
+from crfqn.model.model import INTERCEPT, Decoding, Model, read_temperature
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.texts import are_texts
 from crfqn.model.trained import Trained
@@ -317,6 +318,10 @@ class ItemModel(Model):
             explained.append(explanation(*names_and_probabilities, sum_terms(terms, n, self.temperature)))
         return explained
 
+    def feature_rows(self, X: Any) -> tuple[Rows, NDArray[np.int64]]:
+        rows = self.rows(sparse_of(check_dense(X, self.n_dense_)), warns=False)
+        return rows, np.arange(rows.row_ends.size)
+
     def path(self, node: int) -> list[int]:
         """Return the nodes whose weights a node's score is the sum of: the node and those above it."""
         path, tree = [node], self.tree_
@@ -344,6 +349,16 @@ class ItemModel(Model):
         for scores in engine.class_scores(self, X, warns):
             scores = (scores - scores.max(axis=1, keepdims=True)) / self.temperature
             yield scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+    @property
+    def takes(self) -> str:
+        if self.table is not None:
+            return "numbers" if self.table.takes_numbers else "cells"
+        return "row" if self.words is None else "document"
+
+    @property
+    def columns_read(self) -> list[str] | None:
+        return None if self.table is None else self.table.columns_read
 
     @property
     def words(self) -> Words | None:

@@ -30,7 +30,6 @@ from crfqn.registry import find
 
 INTERCEPT = "(intercept)"
 TEMPERATURES = 1e-3, 1e3  # the least and the largest
-ROUNDING = 1e-12  # of probabilities, by which the engines may differ
 SEARCHED_TEMPERATURES = 0.01, 100.0
 
 
@@ -249,6 +248,21 @@ class Model(FittedModel):
         """Return the name of a feature, its column where there is none."""
         return column if self.names is None else self.names[column]
 
+    @abstractmethod
+    def feature_rows(self, X: Any) -> tuple[Rows, NDArray[np.int64]]:
+        """Return the features of all rows of items, and the numbers of the rows where the items begin and end."""
+
+    @property
+    @abstractmethod
+    def takes(self) -> str:
+        """What an item is: "text", "columns", "features" or "matrix" (of sequences), "document", "row", "cells" or
+        "numbers"."""
+
+    @property
+    @abstractmethod
+    def columns_read(self) -> list[str] | None:
+        """The names of the columns of a table, or of tokens that have several; None for other items."""
+
     @property
     def node_names(self) -> list:
         """The names of what has weights: the labels, in a taxonomy the nodes."""
@@ -309,19 +323,6 @@ class Model(FittedModel):
         sums = np.bincount(place, terms[is_asked], used.size)
         order = np.argsort(-np.abs(sums), kind="stable")[:n].tolist()
         return [(self.feature_name(int(used[k])), float(sums[k])) for k in order if sums[k]]
-
-
-def check_threshold(threshold: Any) -> float:
-    """Return the least probability of an answer; InputError for anything but a number from 0 to 1."""
-    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
-    if not is_number or not 0 <= float(threshold) <= 1:
-        raise InputError(f"threshold: expected None or a number from 0 to 1, got {describe(threshold)}")
-    return float(threshold)
-
-
-def is_probable(p: Any, threshold: float) -> Any:
-    """Return which probabilities are at least the threshold, up to rounding: what is certain always is."""
-    return p >= threshold - ROUNDING
 
 
 def is_temperature(value: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,12 @@ from crfqn.data.labels import (
 )
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import LabelSpan, find_scheme
-from crfqn.data.templates.vocabulary import TemplateVocabulary
+from crfqn.data.token_rows import Rows
 from crfqn.data.vocabulary import NO_COLUMNS, Columns, Pairs, Vocabulary
 from crfqn.errors import InputError, ModelFileError, check_count
 from crfqn.messages import describe, shorten
 from crfqn.metrics.label_arrays import span_rules
+from crfqn.model.answers import SEQUENCES
 from crfqn.model.content import (
     BIGRAMS,
     FEATURE,
@@ -52,8 +53,8 @@ from crfqn.model.content import (
     read_vocabulary,
 )
 from crfqn.model.explanations import Explanation, TermSum, explanation
-from crfqn.model.label_constraints import LabelConstraints
-from crfqn.model.model import Decoding, Model, WeightsByName, check_threshold, is_probable, read_temperature
+from crfqn.model.label_constraints import LabelConstraints, check_threshold, is_probable
+from crfqn.model.model import Decoding, Model, WeightsByName, read_temperature
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.opened_items import SingleRuns
 from crfqn.model.path_differences import PathDifferences
@@ -85,7 +86,7 @@ class SequenceModel(Model):
     once : labels, or with a scheme types of spans, that form at most one run in an item each
     """
 
-    LABELS_SEQUENCES: ClassVar[bool] = True
+    ANSWERS = SEQUENCES
 
     vocabulary_: Vocabulary | None
     rules_: TransitionRules | None
@@ -461,14 +462,13 @@ class SequenceModel(Model):
     ) -> list[list[list[tuple[Any, float]]]]:
         """Return for each position of each item the n features that say most for or against its best label: their
         names (or columns) and weights times values, the largest in size first."""
-        n, encoded = check_count("n", n), NUMPY.encode(self, X)
-        rows, offsets = rows_of(encoded), encoded.offsets.tolist()
+        n, (rows, offsets) = check_count("n", n), self.feature_rows(X)
         states = NUMPY.open(self, X, LabelConstraints(known, once), warns=False).best()[0].tolist()
         strongest = []
         for t, state in enumerate(states):
             check_time()
             strongest.append(self._strongest(rows, t, [state], n))
-        return [strongest[first:last] for first, last in pairwise(offsets)]
+        return [strongest[first:last] for first, last in pairwise(offsets.tolist())]
 
     def explain(
         self,
@@ -603,6 +603,19 @@ class SequenceModel(Model):
         """The weights of bigram features as scipy's `csr_array`, (K K, F), None where there are none."""
         return None if self.bigrams is None else self.bigrams.csr
 
+    def feature_rows(self, X: Any) -> tuple[Rows, NDArray[np.int64]]:
+        encoded = NUMPY.encode(self, X)
+        return rows_of(encoded), encoded.offsets
+
+    @property
+    def takes(self) -> str:
+        return "matrix" if self.vocabulary_ is None else self.vocabulary_.takes
+
+    @property
+    def columns_read(self) -> list[str] | None:
+        source = None if self.vocabulary_ is None else self.vocabulary_.source
+        return None if source is None or self.takes == "text" else list(source["columns"])
+
     marginals, n_best, spans = predict_marginals, predict_nbest, predict_spans
 
     @cached_property
@@ -630,7 +643,7 @@ class SequenceModel(Model):
         """The pairs of features that have weights; None where all have, or the vocabulary encodes items itself."""
         vocabulary, features = self.vocabulary_, self.kept_features_
         is_whole = vocabulary is None or features.size == len(vocabulary)
-        if vocabulary is None or is_whole or isinstance(vocabulary, TemplateVocabulary):
+        if vocabulary is None or is_whole or vocabulary.encodes_items:
             return None
         return vocabulary.pairs_of(Columns((vocabulary.names[column], column) for column in features))
 

@@ -18,7 +18,6 @@ from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
 from crfqn.model.label_constraints import LabelConstraints
 from crfqn.model.opening import open_model
-from crfqn.model.texts import cut_text
 
 
 class ModelInfo(NamedTuple):
@@ -277,19 +276,16 @@ class Tagger:
         item = self._own.__dict__.get("item")
         if item is None:
             raise InputError("expected an item first: set(xseq)")
-        if isinstance(item, str) and self._model.LABELS_SEQUENCES:
-            item = cut_text(self._model, item)
-        return item if hasattr(item, "tocsr") and not self._model.LABELS_SEQUENCES else [item]
+        return self._model.ANSWERS.as_items(self._model, item)
 
     def _constraints(
         self, known: Any, once: Collection[Any] | None = None, is_of_one: bool = True
     ) -> dict[str, Any]:
         """Return the constraints on labels as arguments, of one item as of many; InputError for a model of single
         items."""
-        arguments = LabelConstraints([known] if is_of_one and known is not None else known, once).arguments
-        if arguments and not self._model.LABELS_SEQUENCES:
-            raise InputError(f"{next(iter(arguments))}: expected None, as the model labels no sequences")
-        return arguments
+        constraints = LabelConstraints([known] if is_of_one and known is not None else known, once)
+        self._model.ANSWERS.check_constraints(constraints)
+        return constraints.arguments
 
 
 def _as_list(labels: Any) -> list:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.items import WRAP, check_is_list_of_items
-from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import Rows
 from crfqn.data.tokenizers import BLANKS, LETTERS, UNICODE, Tokenizer, find_words
 from crfqn.errors import InputError, TokenWarning, warn_caller
@@ -35,10 +34,9 @@ ENOUGH = 0.98  # of the training tokens: a tokenizer that gets fewer right is wa
 
 
 def tokenizer_of(model: Any) -> Tokenizer:
-    """Return what cuts raw text for a chain's model: as its training data were cut, if that is known."""
-    if isinstance(model.vocabulary_, TemplateVocabulary):
-        return model.vocabulary_.tokenizer
-    return Tokenizer(UNICODE)
+    """Return what cuts raw text for a model: as its training data were cut, if that is known."""
+    vocabulary = getattr(model, "vocabulary_", None)
+    return (None if vocabulary is None else vocabulary.tokenizer) or Tokenizer(UNICODE)
 
 
 def cut_text(model: Any, text: str) -> list[str]:

@@ -18,6 +18,7 @@ from crfqn.choices import STRENGTHS
 from crfqn.data.model_file import ModelFile, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
+from crfqn.model.answers import LABELS, LabelAnswers
 from crfqn.model.content import ModelContent, narrow_weights
 from crfqn.model.featurizers import read_featurizer
 from crfqn.model.results import SUMMARY, TRACE, held_out_content, read_result
@@ -99,8 +100,7 @@ class FittedModel(ABC):
     trained : how it was made
     """
 
-    LABELS_SEQUENCES: ClassVar[bool] = False
-    RANKS_LABELS: ClassVar[bool] = False
+    ANSWERS: ClassVar[LabelAnswers] = LABELS
 
     kind: str
     classes_: NDArray

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from crfqn.data.column_watch import ColumnWatch
 from crfqn.data.items import Items
-from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import TokenRows, known_rows
 from crfqn.data.vocabulary import UNSEEN, Pairs, Vocabulary
 from crfqn.errors import UnknownFeaturesWarning, warn_caller, warns_of_items
@@ -93,7 +92,7 @@ def warn_of_unknown_names(encoded: Items, items: Any, model: Any) -> None:
     ):
         return  # of one sentence it is soonest told
     n_positions = np.diff(encoded.offsets)
-    if isinstance(encoded, TokenRows) and isinstance(vocabulary, TemplateVocabulary):
+    if isinstance(encoded, TokenRows) and vocabulary is not None and vocabulary.encodes_items:
         warn_of_unknown(
             np.diff(encoded.rows.row_ends[encoded.offsets]), n_positions
         )  # unknown ones have no entry

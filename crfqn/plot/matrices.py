@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
+from crfqn.data.labels import position_labels
 from crfqn.errors import InputError
 from crfqn.plot.canvas import counted_colours, name_ticks, panels, signed_colours
 
@@ -129,15 +129,6 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         if has_colorbar:
             self.figure_.colorbar(self.im_, ax=axes, label=NORMALIZED[self.normalize], shrink=0.8)
         return self
-
-
-def position_labels(labels: Any) -> list[Any]:
-    """Return the labels of all positions in one list, of single labels these; rows of a path's parts are joined."""
-    if isinstance(labels, np.ndarray) and labels.ndim == 2:
-        return ["/".join(str(part) for part in row if part) for row in labels.tolist()]
-    values = list(labels)
-    is_sequence = bool(values) and all(np.ndim(value) == 1 for value in values)
-    return list(chain.from_iterable(values)) if is_sequence else values
 
 
 @dataclass(eq=False, repr=False)

@@ -11,7 +11,7 @@ import numpy as np
 from crfqn.data.labels import label_text
 from crfqn.metrics.calibration import ReliabilityBins, reliability_bins
 from crfqn.plot.curves import CERTIFIED, ESTIMATED
-from crfqn.report.evaluation import EvaluationSection, has_marginals
+from crfqn.report.evaluation import EvaluationSection
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Reliability:
     @classmethod
     def of(cls, model: Any, evaluation: EvaluationSection) -> Self | None:
         """Return the reliability of an estimator on evaluated data; None without probabilities of single labels."""
-        if evaluation.has_sets or not has_marginals(model):
+        if evaluation.has_sets or not model.ANSWERS.has_tables(model):
             return None
         temperature, before = getattr(model, "temperature_", 1.0), None
         if temperature != 1.0:
@@ -55,10 +55,7 @@ class Reliability:
 
 def _bins(model: Any, evaluation: EvaluationSection) -> ReliabilityBins:
     """Return the bins of the labels that an estimator predicts, by the probability of each."""
-    if model.LABELS_SEQUENCES:
-        tables = np.concatenate([*model.predict_marginals(evaluation.X)])
-    else:
-        tables = model.predict_proba(evaluation.X)
+    tables = np.vstack([*model.ANSWERS.tables(model, evaluation.X)])
     true, predicted = evaluation.flat
     numbers = {label_text(label): k for k, label in enumerate(model.classes_)}
     codes = np.array([numbers[label] for label in predicted])

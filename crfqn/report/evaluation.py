@@ -13,25 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.labels import label_text
-from crfqn.data.schemes import Scheme
+from crfqn.data.labels import label_text, position_labels
 from crfqn.errors import InputError
 from crfqn.messages import describe
-from crfqn.metrics.evaluation import (
-    LabelCounts,
-    Scores,
-    Spelling,
-    known_labels,
-    predict_labels,
-    score_documents,
-    score_sets,
-    taxonomy_with,
-)
+from crfqn.metrics.evaluation import Scores, Spelling, known_labels
+from crfqn.model.answers import LABEL_SETS, LabelAnswers
 from crfqn.model.explanations import Explanation
 from crfqn.model.items import ItemModel
 from crfqn.model.model import Model
 from crfqn.model.sequences import SequenceModel
-from crfqn.plot.matrices import ConfusionDisplay, position_labels
+from crfqn.plot.matrices import ConfusionDisplay
 from crfqn.report.images import Pixels, ink_of
 
 MOST_CONFUSIONS = 200
@@ -46,7 +37,7 @@ HERE = re.compile(r"[^\[\]|=]+\[0\]=(.*)", re.S)
 @dataclass(frozen=True, eq=False)
 class EvaluationSection:
     """Given and predicted labels of items as text (a str, or a list of str for sequences and sets: `has_sets`), their
-    scores, the features X as the model takes them, the `source` for people, and the `scheme` of spans, if any."""
+    scores, the features X as the model takes them, and the `source` for people."""
 
     X: Any
     given: list[Any]
@@ -54,7 +45,6 @@ class EvaluationSection:
     scores: Scores
     has_sets: bool = False
     source: str = ""
-    scheme: Scheme | None = None
 
     @classmethod
     def of(cls, model: Any, data: Any, source: str = "") -> EvaluationSection:
@@ -62,27 +52,12 @@ class EvaluationSection:
         if not isinstance(data, tuple | list) or len(data) != 2:
             raise InputError(f"data: expected a pair (X, y), got {describe(data)}")
         X, y = data
-        texts = Spelling(model.classes_).texts
-        if model.LABELS_SEQUENCES:
-            predicted = predict_labels(model, X)
-            true: list[Any] = [*map(texts, _cut(y, [len(item) for item in predicted]))]
-        elif hasattr(model, "predict_sets") and _are_sets(y):
-            predicted = [[*map(label_text, labels)] for labels in model.predict_sets(X)]
-            true = [*map(texts, y)]
-        else:
-            predicted = [label_text(label) for label in position_labels(model.predict(X))]
-            true = [*map(texts, position_labels(y))]
-        _check(true, predicted, model.LABELS_SEQUENCES)
-        if model.LABELS_SEQUENCES:
-            counts = LabelCounts(model.scheme)
-            counts.add(true, predicted)
-            return cls(X, true, predicted, counts.scores(), source=source, scheme=counts.scheme)
-        has_sets = _are_sets(true)
-        if has_sets:
-            scores = score_sets(true, predicted)
-        else:
-            scores = score_documents(true, predicted, taxonomy_with(model, true))
-        return cls(X, true, predicted, scores, has_sets, source)
+        kind = model.ANSWERS.for_labels(y)
+        predicted = kind.predict_texts(model, X)
+        true = [*map(Spelling(model.classes_).texts, kind.by_item(y, predicted))]
+        _check(true, predicted, kind)
+        scores = kind.compare(model, [(true, predicted)])
+        return cls(X, true, predicted, scores, kind is LABEL_SETS, source)
 
     @cached_property
     def flat(self) -> tuple[list[str], list[str]]:
@@ -119,25 +94,7 @@ class EvaluationSection:
         )
 
 
-def _are_sets(y: Any) -> bool:
-    values = list(y[:1]) if hasattr(y, "__getitem__") else []
-    return bool(values) and isinstance(values[0], list | tuple | set | frozenset)
-
-
-def _cut(y: Any, lengths: list[int]) -> list[list[Any]]:
-    """Return the given labels item by item: as they are, or a flat array of the positions' cut up."""
-    values = list(y)
-    if len(values) == len(lengths) and all(np.ndim(value) == 1 for value in values):
-        return [[*item] for item in values]
-    if len(values) != sum(lengths):
-        raise InputError(
-            f"data: expected labels of {len(lengths)} items or {sum(lengths)} positions, got {len(values)}"
-        )
-    ends = np.cumsum(lengths).tolist()
-    return [values[end - n : end] for n, end in zip(lengths, ends, strict=True)]
-
-
-def _check(given: list[Any], predicted: list[Any], is_sequence: bool) -> None:
+def _check(given: list[Any], predicted: list[Any], kind: LabelAnswers) -> None:
     """Raise InputError unless there are labels, as many as items, and of a sequence as many as positions."""
     if len(given) != len(predicted):
         raise InputError(
@@ -146,7 +103,7 @@ def _check(given: list[Any], predicted: list[Any], is_sequence: bool) -> None:
     if not position_labels(given):
         raise InputError("data: expected at least one labelled item, got none")
     for number, (item, labels) in enumerate(zip(given, predicted, strict=True)):
-        if is_sequence and len(item) != len(labels):
+        if kind.n_positions(item) != kind.n_positions(labels):
             raise InputError(f"data: item {number}: expected {len(labels)} labels, got {len(item)}")
 
 
@@ -195,11 +152,6 @@ class Error:
         return isfinite(self.log_likelihood)
 
 
-def has_marginals(model: Any) -> bool:
-    """Return whether an estimator gives probabilities of labels; margins are none."""
-    return hasattr(model, "predict_marginals" if model.LABELS_SEQUENCES else "predict_proba")
-
-
 @dataclass(frozen=True, eq=False)
 class Errors:
     """Finds the items that an estimator labels wrongly; `weights` is its Model, None without weights of features.
@@ -230,24 +182,22 @@ class Errors:
                 n_wrong[k] = sum(a != b for a, b in zip(given, predicted, strict=True))
         order = np.lexsort((-n_wrong, np.where(np.isnan(likelihoods), 0.0, likelihoods)))[:n_errors]
         items = [wrong[k] for k in order]
-        tables: list[Any] = [None] * len(items)
-        if has_marginals(model):
-            X = take(evaluation.X, items)
-            tables = [*(model.predict_marginals(X) if model.LABELS_SEQUENCES else model.predict_proba(X))]
-        explanations: list[Any] = [{} if model.LABELS_SEQUENCES else None] * len(items)
+        X, kind, tables = take(evaluation.X, items), model.ANSWERS, [None] * len(items)
+        if kind.has_tables(model):
+            tables = [*kind.tables(model, X)]
+        explanations: list[Any] = [{} if kind.has_positions else None] * len(items)
         if isinstance(self.weights, SequenceModel):
             wrong_positions = [
                 [t for t, (a, b) in enumerate(zip(*pairs[i], strict=True)) if a != b][:MOST_POSITIONS]
                 for i in items
             ]
-            X = take(evaluation.X, items)
             explained = self.weights.explain(X, MOST_REASONS, positions=wrong_positions)
             explanations = [
                 dict(zip(*one, strict=True)) for one in zip(wrong_positions, explained, strict=True)
             ]
         elif isinstance(self.weights, ItemModel) and not evaluation.has_sets:
-            explanations = [*self.weights.explain(take(evaluation.X, items), MOST_REASONS)]
-        described = self._of_sequence if model.LABELS_SEQUENCES else self._of_item
+            explanations = [*self.weights.explain(X, MOST_REASONS)]
+        described = self._of_sequence if kind.has_positions else self._of_item
         return [
             described(Error(i + 1, float(likelihoods[k]), int(n_wrong[k])), table, explained)
             for i, k, table, explained in zip(items, order, tables, explanations, strict=True)

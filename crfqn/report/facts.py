@@ -93,11 +93,11 @@ def n_possible(estimator: Any, weights: Model | None) -> int:
     if weights is None:
         return 0
     known = estimator.n_weights_ or estimator.training_.get("n_weights")
-    if estimator.LABELS_SEQUENCES and isinstance(known, int):
+    if known and isinstance(known, int):
         return known
     n_rows = len(weights.node_names)
     n_constant = int(bool(estimator.get_params(deep=False).get("fit_intercept")))
-    n_transitions = n_rows * n_rows if estimator.LABELS_SEQUENCES else 0
+    n_transitions = estimator.ANSWERS.n_transitions(n_rows)
     n_bigrams = n_transitions * getattr(estimator, "bigram_columns_", np.empty(0)).size
     return n_rows * (n_features(estimator) + n_constant) + n_transitions + n_bigrams
 
@@ -130,13 +130,13 @@ def ending(result: Result, stop: str | None) -> str:
 
 def summary(estimator: Any) -> str:
     """Return a sentence on what the model does."""
-    labelled = "each position of a sequence" if estimator.LABELS_SEQUENCES else "each item"
     how_many = "any" if hasattr(estimator, "predict_sets") else "one"
     tree = taxonomy_of(estimator)
     nodes = "" if tree is None else f", in a taxonomy of {tree.n_nodes:,} nodes"
     return (
-        f"{type(estimator).__name__}: labels {labelled} with {how_many} of {len(estimator.classes_):,} labels{nodes}, "
-        f"by {estimator.result_.n_nonzero:,} weights of {n_features(estimator):,} features."
+        f"{type(estimator).__name__}: labels each {estimator.ANSWERS.place} with {how_many} of "
+        f"{len(estimator.classes_):,} labels{nodes}, by {estimator.result_.n_nonzero:,} weights of "
+        f"{n_features(estimator):,} features."
     )
 
 

@@ -24,7 +24,7 @@ from crfqn.parameters import Parameter
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
 from crfqn.report.calibration import Reliability
-from crfqn.report.evaluation import MOST_LABELS, Errors, EvaluationSection, has_marginals
+from crfqn.report.evaluation import MOST_LABELS, Errors, EvaluationSection
 from crfqn.report.facts import (
     Fact,
     ending,
@@ -139,9 +139,9 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         summary=summary(model),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        is_sequence=model.LABELS_SEQUENCES,
+        is_sequence=model.ANSWERS.has_positions,
         has_taxonomy=taxonomy_of(model) is not None,
-        has_marginals=has_marginals(model),
+        has_marginals=model.ANSWERS.has_tables(model),
         n_labels=len(model.classes_),
         evaluation=evaluation,
         result=model.result_,

@@ -15,12 +15,10 @@ import numpy as np
 
 from crfqn.data.hybrid import refuse_dense
 from crfqn.data.json_text import parse_json
-from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
-from crfqn.model.answers import add_tokens, answer_parts, scheme_of
-from crfqn.model.label_constraints import LabelConstraints
-from crfqn.model.model import check_threshold
+from crfqn.model.answers import add_tokens, answer_parts
+from crfqn.model.label_constraints import LabelConstraints, check_threshold
 from crfqn.model.opening import open_model
 from crfqn.model.texts import tokenizer_of
 from crfqn.service.work import check_work, seconds
@@ -124,21 +122,10 @@ class LabelService:
     def __init__(self, path: Any) -> None:
         self.model = open_model(path)
         refuse_dense(self.model, "serve")
-        self.labels_sequences: bool = self.model.LABELS_SEQUENCES
-        self.scheme = scheme_of(self.model)
-        model = self.model
-        self.takes = "matrix"  # a key of TAKES
-        self.columns: list[str] | None = None  # of a table, or of tokens with several
-        if not self.labels_sequences and model.table is not None:
-            self.takes = "numbers" if model.table.takes_numbers else "cells"
-            self.columns = model.table.columns_read
-        elif not self.labels_sequences:
-            self.takes = "document" if model.words is not None else "row"
-        elif isinstance(model.vocabulary_, TemplateVocabulary):
-            self.takes = "text" if model.vocabulary_.takes_words else "columns"
-            self.columns = None if self.takes == "text" else list(model.vocabulary_.source["columns"])
-        elif model.vocabulary_ is not None:
-            self.takes = "features"
+        self.kind = self.model.ANSWERS
+        self.scheme = self.kind.scheme_of(self.model)
+        self.takes: str = self.model.takes  # a key of TAKES
+        self.columns: list[str] | None = self.model.columns_read
         # What is made when it is first used, such as maps of names, is shared by processes that are forked later.
         words = dict.fromkeys(self.columns or (), "a")
         item = {"text": "a", "document": "a", "columns": [words], "features": [{}], "matrix": [], "row": {}}
@@ -154,7 +141,7 @@ class LabelService:
         return {
             "kind": model.kind,
             "labels": model.classes_.tolist(),
-            "labels_sequences": self.labels_sequences,
+            "labels_sequences": self.kind.has_positions,
             "takes": self.takes,
             "item": TAKES[self.takes],
             "columns": self.columns,
@@ -180,12 +167,11 @@ class LabelService:
 
     def searches(self, request: LabelRequest) -> bool:
         """Return whether labels may have to be searched for, which takes more time than the estimate has."""
-        return self.labels_sequences and bool(self.model.once if request.once is None else request.once)
+        return bool(getattr(self.model, "once", ()) if request.once is None else request.once)
 
     def _size(self, item: Any) -> int:
         """Return the number of positions of an item, at least 1; of a text 1."""
-        is_sequence = self.labels_sequences and isinstance(item, (list, np.ndarray))
-        return max(len(item), 1) if is_sequence else 1
+        return max(self.kind.n_positions(item), 1) if isinstance(item, (list, np.ndarray)) else 1
 
     def answer(self, request: LabelRequest, moment: float) -> Answer:
         """Return the answer to a request. InputError for what does not fit the model, and for too much work; Overdue
@@ -248,14 +234,12 @@ class LabelService:
         return [results[k] for k in range(len(waiting))]
 
     def _n_positions(self, answer: dict[str, Any]) -> int:
-        return len(answer["labels"]) if self.labels_sequences else 1
+        return self.kind.n_positions(answer[self.kind.key])
 
     def _label(self, answers: list[dict[str, Any]], X: list, known: list, request: LabelRequest) -> None:
         """Add what is asked for to the answers of some items."""
         constraints = LabelConstraints(known if any(one is not None for one in known) else None, request.once)
-        if constraints.arguments and not self.labels_sequences:
-            name = next(iter(constraints.arguments))
-            raise InputError(f"{name}: expected null, as the model labels no sequences")
+        self.kind.check_constraints(constraints, "null")
         if constraints.known is not None:
             allowed = [_possible_labels(i, item) for i, item in enumerate(known)]
             constraints = constraints._replace(known=allowed)

@@ -28,7 +28,7 @@ def check_work(model: Any, request: Any, sizes: Sequence[int]) -> None:
     asked += [name for name in ("threshold", "once") if getattr(request, name) is not None]
     most = int(MOST_SECONDS * 1e6 / _microseconds(model, request, max(sizes)))
     raise InputError(
-        f"expected at most {most:,} {'positions' if model.LABELS_SEQUENCES else 'items'} in a request for "
+        f"expected at most {most:,} {model.ANSWERS.unit}s in a request for "
         f"{', '.join(asked) or 'labels'} of {len(model.classes_):,} labels, got {sum(sizes):,}: ask for less, or send "
         "fewer or shorter items"
     )
@@ -37,9 +37,9 @@ def check_work(model: Any, request: Any, sizes: Sequence[int]) -> None:
 def _microseconds(model: Any, request: Any, longest: int) -> float:
     """Return the microseconds of a position; longest : positions of the longest item."""
     n_states = model.weights.n_states
-    n_pairs = n_states**2 if model.LABELS_SEQUENCES else 0
+    n_pairs = model.ANSWERS.n_transitions(n_states)
     total = 6 + 0.2 * n_states + 0.001 * n_pairs
-    if model.LABELS_SEQUENCES and model.bigrams is not None:
+    if getattr(model, "bigrams", None) is not None:
         total += 0.2 * n_pairs
     if request.probabilities or request.marginals or request.threshold is not None:
         total += 15 + 0.3 * n_states + 0.003 * n_pairs

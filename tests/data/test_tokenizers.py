@@ -345,7 +345,7 @@ def test_wrong_settings_of_a_stored_tokenizer_are_named():
 def test_where_raw_text_is_no_item_nothing_is_chosen():
     X = [[("a", "DT"), ("dog", "NN")]]
     vocabulary = Templates("U0:%x[0,0]\nU1:%x[0,1]").fit(X).vocabulary_
-    assert not vocabulary.takes_words
+    assert vocabulary.takes == "columns"
     assert vocabulary.tokenizer == Tokenizer()
 
 

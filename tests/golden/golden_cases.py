@@ -95,7 +95,7 @@ def answers_of(model: Any, X: Any) -> dict[str, Any]:
     """Return all that an estimator says of items, by question."""
     found = {"classes": as_json(model.classes_)}
     for name, method, more in QUESTIONS:
-        if not hasattr(model, method) or (name in OF_CHAINS and not model.LABELS_SEQUENCES):
+        if not hasattr(model, method) or (name in OF_CHAINS and not model.ANSWERS.has_positions):
             continue
         if name == "threshold" and not gives_probabilities(model):
             continue

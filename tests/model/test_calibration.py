@@ -60,7 +60,7 @@ def scaled(model):
     """Return the estimator with all its weights divided by the temperature."""
     other = copy.deepcopy(model)
     other.coef_ = model.coef_ / TEMPERATURE
-    if model.LABELS_SEQUENCES:
+    if model.ANSWERS.has_positions:
         other.edge_coef_ = model.edge_coef_ / TEMPERATURE
     else:
         other.model_ = dataclasses.replace(other.current_model, intercept=model.intercept_ / TEMPERATURE)

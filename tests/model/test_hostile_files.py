@@ -50,7 +50,7 @@ def test_memory_is_that_of_the_weights_and_not_of_the_features(path, tmp_path):
     assert wide.stat().st_size < 10_000
     narrow, rows = crfqn.load(path), csr_array(ROWS)
     as_wide = csr_array((rows.data, rows.indices, rows.indptr), shape=(60, N_FEATURES))
-    is_chain = narrow.LABELS_SEQUENCES
+    is_chain = narrow.ANSWERS.has_positions
     X, wide_X = ([rows], [as_wide]) if is_chain else (rows, as_wide)
     expected = narrow.predict_marginals(X) if is_chain else narrow.predict_proba(X)
     reasons, strongest = Model.open(path).explain(X), Model.open(path).strongest_features(X)

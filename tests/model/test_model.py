@@ -43,7 +43,7 @@ def case(request, tmp_path):
 
 
 def answers(model, X, y, **engine):
-    is_chain = model.LABELS_SEQUENCES
+    is_chain = model.ANSWERS.has_positions
     found = {
         "predict": model.predict(X, **engine).tolist(),
         "logs": model.decode(X, **engine).log_probability,
@@ -89,7 +89,7 @@ def test_names_of_their_own(case):
         np.concatenate([*map(np.ravel, estimator.predict_proba(X))]), abs=1e-12
     )
     assert [best[0][0] for best in model.n_best(X, 2)] == estimator.predict(X).tolist()
-    if model.LABELS_SEQUENCES:
+    if model.ANSWERS.has_positions:
         assert model.spans(X) == model.predict_spans(X)
     assert not hasattr(model, "fit")
 
@@ -98,7 +98,7 @@ def test_weights_by_name_score_the_items(case):
     """The sum of the weights of an item's features is what its labels are compared by."""
     _, model, X, _, _ = case
     weights = model.weights_by_name()
-    if model.LABELS_SEQUENCES:
+    if model.ANSWERS.has_positions:
         item, features = X[0], [[("w=" + d["w"], 1.0), ("n", d["n"])] for d in X[0]]
         scores = {
             labels: sum(

@@ -128,7 +128,7 @@ def test_scores_of_sequences_without_some_labels():
 def test_what_is_no_threshold(threshold):
     for model in (ChainCRF(l1=0.1).fit(WORDS, TAGS), TaxonomyCRF(l1=0.1).fit(X, PATHS)):
         with pytest.raises(InputError, match="threshold: expected None or a number from 0 to 1, got"):
-            model.predict(WORDS if model.LABELS_SEQUENCES else X, threshold=threshold)
+            model.predict(WORDS if model.ANSWERS.has_positions else X, threshold=threshold)
 
 
 def test_models_without_probabilities(tmp_path):

@@ -35,13 +35,15 @@ class TemplateVocabulary(Vocabulary):
     """Vocabulary of an encoder's features; `source`: what the templates were made of, as a model file keeps it."""
 
     has_attributes, encodes_items = False, True
+    source: dict[str, Any]
 
     def __init__(self, encoder: Encoder, source: dict[str, Any]) -> None:
         self.encoder, self.source = encoder, source
         self.has_warned_of_tokens = self.has_warned_of_share = False
         self.has_edges = encoder.settings.has_edges
-        # Whether the features are of the first column alone, so that the words of a raw text are an item.
-        self.takes_words = reads_words_alone(source["columns"], encoder.settings)
+        # Where the features are of the first column alone, the words of a raw text are an item.
+        self.takes = "text" if reads_words_alone(source["columns"], encoder.settings) else "columns"
+        self.is_hashed = encoder.settings.n_hashed is not None
         self.bigram_columns = encoder.columns_of(BIGRAM, BOTH)
         self.only_bigram_columns = encoder.columns_of(BIGRAM)
         if self.only_bigram_columns.size:
@@ -51,7 +53,7 @@ class TemplateVocabulary(Vocabulary):
     @cached_property
     def names(self) -> list[str]:  # type: ignore[override]
         """Names of the columns; "hash 17" where features are hashed."""
-        if self.encoder.settings.n_hashed is not None:
+        if self.is_hashed:
             return [f"hash {column}" for column in range(len(self))]
         return self.encoder.names()
 
@@ -85,7 +87,7 @@ class TemplateVocabulary(Vocabulary):
         }
 
     @cached_property
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self) -> Tokenizer:  # type: ignore[override]
         """What cuts raw text."""
         source, forms = self.source, self.source["token_forms"]
         return Tokenizer(
@@ -148,11 +150,6 @@ class TemplateVocabulary(Vocabulary):
 def reads_words_alone(columns: Sequence[str], settings: Settings) -> bool:
     """Return whether features are of the first column alone."""
     return not settings.functions and set(settings.columns or ()) <= {columns[0]}
-
-
-def is_hashed(vocabulary: Vocabulary) -> bool:
-    """Return whether features share columns, which have no names then."""
-    return isinstance(vocabulary, TemplateVocabulary) and vocabulary.encoder.settings.n_hashed is not None
 
 
 @dataclass(frozen=True)
