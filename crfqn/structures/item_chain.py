@@ -8,8 +8,8 @@ states, n labellings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise, repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +63,6 @@ class ItemChain:
         self.rules = None if rules is None or rules.allows_everything else rules
         self.edges = np.ascontiguousarray(edges if self.rules is None else self.rules.on_edges(edges))
         self._to = np.ascontiguousarray(self.edges.T)
-        self._places = np.arange(self.n_states) * self.n_states  # of the rows of a table
         self._largest_edge = max(float(self.edges.max()), -LARGEST)  # also where all are forbidden
         self._edge_range = self._largest_edge - float(self.edges.min())
         self._factors = np.exp(self.edges - self._largest_edge)
@@ -98,22 +97,15 @@ class ItemChain:
         return paths
 
     def _best_alone(self, scores: Vector) -> BestPath:
-        """Return the best labelling of one item; the other way takes a third longer for it."""
+        """Return the best labelling of one item; the other ways take a third longer for it."""
         if not len(scores):
             return BestPath([], 0.0)
-        paths = np.empty(self._to.shape)
-        add, came_from, take, places = np.add, paths.argmax, paths.reshape(-1).take, self._places
         nodes = self._nodes(scores)
-        delta, back = nodes[0], []
-        for row, edges_to in zip(nodes[1:], self._edges_to(scores), strict=False):
-            add(edges_to, delta, paths)
-            before = came_from(1)
-            back.append(before)
-            delta = take(add(places, before))
-            add(delta, row, delta)
+        steps = [*best_steps(nodes, self._leading(scores))]
+        delta = steps[-1][1] if steps else nodes[0]
         state = int(delta.argmax())
         states, score = [state], float(delta[state])
-        for before in reversed(back):
+        for before, _ in reversed(steps):
             state = before.item(state)
             states.append(state)
         states.reverse()
@@ -121,38 +113,36 @@ class ItemChain:
 
     def _best_together(self, items: list[Vector]) -> list[BestPath]:
         """Return the best labelling of each item, of which none is longer than the one before."""
-        n, n_states, lengths = len(items), self.n_states, [*map(len, items)]
-        rows = np.empty((lengths[0], n, n_states))
+        lengths = [*map(len, items)]
+        n_at = [*_longer_than(lengths), 0]
+        rows = np.empty((lengths[0], len(items), self.n_states))
         for i, scores in enumerate(items):
             rows[: lengths[i], i] = scores
-        paths = np.empty((n, n_states, n_states))
-        take, places = paths.reshape(-1).take, np.arange(0, paths.size, n_states).reshape(n, n_states)
-        states, score, delta = np.empty((lengths[0], n), np.intp), np.empty(n), rows[0]
-        back: list[NDArray[np.intp]] = []
-        for t in range(1, lengths[0] + 1):
-            while n and lengths[n - 1] == t:
-                n -= 1
-            if n < len(delta):
-                states[t - 1, n : len(delta)] = delta[n:].argmax(1)
-                score[n : len(delta)] = delta[n:].max(1)
-                paths, places, delta = paths[:n], places[:n], delta[:n]
-            if n:
-                np.add(self._to, delta[:, None], paths)
-                before = paths.argmax(2)
-                back.append(before)
-                delta = take(places + before)
-                delta += rows[t, :n]
-        for t in range(len(back), 0, -1):
-            before = back[t - 1]
-            states[t - 1, : len(before)] = before[np.arange(len(before)), states[t, : len(before)]]
+        steps = best_steps(
+            [row[:n] for row, n in zip(rows, n_at, strict=False)],
+            repeat(self._to),
+            spread=lambda x: x[:, None],
+        )
+        states, score, back = np.empty((lengths[0], len(items)), np.intp), np.empty(len(items)), []
+        for t, (before, reached) in enumerate(
+            chain([(np.empty(0, np.intp), np.zeros(rows[0].shape))], steps)
+        ):
+            back.append(before)
+            if n_at[t + 1] < n_at[t]:
+                ends = slice(n_at[t + 1], n_at[t])  # of the items that end here
+                delta = reached[ends] + rows[t, ends]
+                states[t, ends], score[ends] = delta.argmax(1), delta.max(1)
+        for t in range(len(back) - 1, 0, -1):
+            n = n_at[t]
+            states[t - 1, :n] = back[t][np.arange(n), states[t, :n]]
         rows_of_items = zip(states.T.tolist(), lengths, score.tolist(), strict=True)
         return [BestPath(path[:length], best) for path, length, best in rows_of_items]
 
     def _best_of_many(self, items: list[Vector]) -> list[BestPath]:
         """Return what `_best_together` does, in two thirds of the time for many items of few states: arrays have the
         items last, and the states before are computed backwards, for the best labelling only."""
-        lengths = np.array([*map(len, items)])
-        n_at = np.searchsorted(-lengths, -np.arange(lengths[0])).tolist()  # items longer than t
+        lengths = [*map(len, items)]
+        n_at = _longer_than(lengths)
         delta = np.zeros((len(n_at), self.n_states, len(items)))  # (T, K, items)
         for i, scores in enumerate(items):
             delta[: len(scores), :, i] = scores
@@ -169,7 +159,7 @@ class ItemChain:
             ends[:n_behind] += self._to[states[t + 1, :n_behind]]
             states[t, : n_at[t]] = ends.argmax(1)
             n_behind = n_at[t]
-        rows = zip(states.T.tolist(), lengths.tolist(), score.tolist(), strict=True)
+        rows = zip(states.T.tolist(), lengths, score.tolist(), strict=True)
         return [BestPath(path[:length], best) for path, length, best in rows]
 
     def n_best(self, scores: Vector, n: int) -> list[BestPath]:
@@ -179,14 +169,11 @@ class ItemChain:
         check_n_best(n, length, n_states, length)
         if length == 0:
             return [BestPath([], 0.0)]
-        values = nodes[0][:, None]  # of a state's paths, falling
-        back: list[tuple[NDArray[np.integer], int]] = []
-        for t in range(1, length):
+        values, back = nodes[0][:, None], []  # of a state's paths, falling
+        for order, reached in best_steps(nodes[:, :, None], self._leading(scores), n):
             check_time()
-            paths = (self._table(scores, t).T[:, :, None] + values).reshape(n_states, -1)
-            order, largest = _largest(paths, n)
             back.append((order.astype(np.int32), values.shape[1]))
-            values = largest + nodes[t][:, None]
+            values = reached
         flat = values.reshape(-1)
         labellings = []
         for place in np.argsort(-flat, kind="stable")[:n].tolist():
@@ -208,34 +195,42 @@ class ItemChain:
 
     def forward(self, scores: Vector) -> tuple[Vector, float]:
         """Return the forward messages, (T, K), each normalised to sum_k exp = 1, and log Z, in logarithms."""
-        if self._is_narrow(scores):
-            return self._scaled_forward(scores)
-        nodes = self._nodes(scores)
-        messages, log_partition = np.empty(nodes.shape), 0.0
-        for t, row in enumerate(nodes):
-            message = row
-            if t > 0:
-                message = np.logaddexp.reduce(self._table(scores, t).T + messages[t - 1], axis=1) + row
-            norm = float(np.logaddexp.reduce(message))
-            if norm == -np.inf:
-                return messages, norm
-            messages[t] = message - norm
-            log_partition += norm
-        return messages, log_partition
+        return self._messages(scores)
 
     def backward(self, scores: Vector) -> Vector:
-        """Return the backward messages, (T, K), the largest of each position 0, in logarithms."""
+        """Return the backward messages, (T, K), in logarithms, up to a number for each position."""
+        return self._messages(scores, is_backward=True)[0]
+
+    def _messages(self, scores: Vector, is_backward: bool = False) -> tuple[Vector, float]:
+        """Run the recursion of forward-backward from the first position on, or back from the last; return `forward`'s
+        or `backward`'s messages and log Z. Products of matrices take the place of logarithms of sums where nothing can
+        underflow."""
         nodes, is_narrow = self._nodes(scores), self._is_narrow(scores)
-        messages = np.zeros(nodes.shape)
-        psi = np.exp(nodes - nodes.max(axis=1, keepdims=True)) if is_narrow else nodes
-        for t in range(len(scores) - 2, -1, -1):
+        shift = nodes.max(axis=1, initial=-np.inf) if is_narrow else np.zeros(len(nodes))
+        messages = np.exp(nodes - shift[:, None]) if is_narrow else nodes.copy()
+        reached, norms, before = np.full(nodes.shape, float(is_narrow)), np.empty(len(nodes)), None
+        factors, direction = (self._factors.T, -1) if is_backward else (self._factors, 1)
+        tables = iter(self._leading(scores, is_backward))
+        for t, (message, here) in enumerate(zip(messages[::direction], reached[::direction], strict=True)):
             if is_narrow:
-                message = np.log(self._factors @ (psi[t + 1] * np.exp(messages[t + 1])))
+                if before is not None:
+                    message *= np.matmul(before, factors, out=here)
+                norms[t] = message.sum()
+                message /= norms[t]
             else:
-                onwards = nodes[t + 1] + messages[t + 1]
-                message = np.logaddexp.reduce(self._table(scores, t + 1) + onwards, axis=1)
-            messages[t] = message - message.max()
-        return messages
+                if before is not None:
+                    message += np.logaddexp.reduce(next(tables) + before, axis=1, out=here)
+                norms[t] = np.logaddexp.reduce(message)
+                if norms[t] == -np.inf:
+                    return messages, -np.inf
+                message -= norms[t]
+            before = message
+        results = reached if is_backward else messages
+        if not is_narrow:
+            return results, float(norms.sum())
+        n_edges = max(len(scores) - 1, 0)
+        log_partition = float((shift[::direction] + np.log(norms)).sum()) + n_edges * self._largest_edge
+        return np.log(results), log_partition
 
     def tables(self, scores: Vector) -> tuple[Vector, list[Vector]]:
         """Return the scores of an item's nodes, (T, K), and of the transitions to each position, T matrices (K, K)."""
@@ -244,18 +239,13 @@ class ItemChain:
     def best_through(self, scores: Vector) -> BestThrough:
         """Return the best labellings through each state at each position: Viterbi's recursion from both ends, O(T
         K^2). Ties go to the lower state before, and to the lower state behind."""
-        nodes, n_states = self._nodes(scores), self.n_states
-        forward, backward = nodes.copy(), np.zeros(nodes.shape)
-        before, behind = np.zeros((2, *nodes.shape), np.intp)
-        for t in range(1, len(nodes)):
-            steps = forward[t - 1][:, None] + self._table(scores, t)
-            before[t] = steps.argmax(axis=0)
-            forward[t] += steps[before[t], np.arange(n_states)]
-        for t in range(len(nodes) - 2, -1, -1):
-            steps = self._table(scores, t + 1) + (nodes[t + 1] + backward[t + 1])
-            behind[t] = steps.argmax(axis=1)
-            backward[t] = steps[np.arange(n_states), behind[t]]
-        return BestThrough(forward + backward, before, behind)
+        nodes = self._nodes(scores)
+        total, (before, behind) = nodes.copy(), np.zeros((2, *nodes.shape), np.intp)
+        for t, (states, reached) in enumerate(best_steps(nodes, self._leading(scores)), 1):
+            before[t], total[t] = states, total[t] + reached
+        for t, (states, reached) in enumerate(best_steps(nodes[::-1], self._leading(scores, True)), 2):
+            behind[-t], total[-t] = states, total[-t] + reached
+        return BestThrough(total, before, behind)
 
     def _nodes(self, scores: Vector) -> Vector:
         """Return the scores of an item's nodes, (T, K)."""
@@ -271,35 +261,22 @@ class ItemChain:
             return self.edges
         return self.edges + scores[t, self.n_states :].reshape(self.edges.shape)
 
-    def _edges_to(self, scores: Vector) -> Iterable[Vector]:
-        """Return the edge scores to each position of an item behind the first, (K, K) each, from the states in rows to
-        those in columns exchanged."""
+    def _leading(self, scores: Vector, is_backward: bool = False) -> Iterable[Vector]:
+        """Return the edge scores that lead to each position of an item but the first, or backwards to each but the
+        last, the last one first, (K, K) each: a row for each state that they lead to."""
         if self._has_same_edges(scores):
-            return repeat(self._to)
-        return self._to + scores[1:, self.n_states :].reshape(-1, *self.edges.shape).swapaxes(1, 2)
+            return repeat(self.edges if is_backward else self._to)
+        added = scores[1:, self.n_states :].reshape(-1, *self.edges.shape)
+        return self.edges + added[::-1] if is_backward else self._to + added.swapaxes(1, 2)
 
     def _is_narrow(self, scores: Vector) -> bool:
         """Return whether no scaled message can underflow, as `kernels/forward_backward.py` has it, and nothing is
-        forbidden: then products of matrices take the place of logarithms of sums."""
+        forbidden."""
         if not self._has_same_edges(scores):
             return False
         with np.errstate(invalid="ignore"):
             spread = (scores.max(axis=1) - scores.min(axis=1)).max(initial=0.0)
         return bool(spread + 2 * self._edge_range < LARGEST_RANGE)
-
-    def _scaled_forward(self, scores: Vector) -> tuple[Vector, float]:
-        """Return what `forward` does, by scaled recursions."""
-        shift = scores.max(axis=1, initial=-np.inf)
-        messages = np.exp(scores - shift[:, None])
-        scale = np.empty(len(scores))
-        for t, message in enumerate(messages):
-            if t > 0:
-                message *= messages[t - 1] @ self._factors
-            scale[t] = message.sum()
-            message /= scale[t]
-        n_edges = max(len(scores) - 1, 0)
-        log_partition = float((shift + np.log(scale)).sum()) + n_edges * self._largest_edge
-        return np.log(messages), log_partition
 
     def marginals(self, scores: Vector, forward: Vector) -> Vector:
         """Return P(y_t = k), (T, K), of an item that has a labelling, given its forward messages."""
@@ -342,6 +319,53 @@ class ItemChain:
         largest = logs.max(axis=1, keepdims=True)
         factors = np.exp(logs - np.where(largest == -np.inf, 0.0, largest))
         return factors / np.maximum(factors.sum(axis=1, keepdims=True), 1.0)
+
+
+def best_steps(
+    rows: Sequence[Vector] | Vector,
+    tables: Iterable[Vector],
+    n: int | None = None,
+    spread: Callable[[Vector], Vector] | None = None,
+) -> Iterator[tuple[NDArray[np.integer], Vector]]:
+    """Run Viterbi's recursion: yield for each position behind the first the best state before each state, the lowest of
+    equal ones, and the best score of what leads to it, (K,), to which the next step adds the state's own.
+
+    Parameters
+    ----------
+    rows : float64 (K,) each, scores of the states at the positions
+    tables : edge scores, (K, K) each, a row for each state that they lead to
+    n : of how many labellings. Scores are (K, n) then, falling, as many as there are, rows (K, 1), and in the place of
+        a state stands the place in the scores before of all states
+    spread : for rows (S, K), of S items, none longer than the one before, or sets of states: what continues with what,
+        (S, K or 1, K), of the scores so far
+    """
+    if not len(rows):
+        return
+    delta = rows[0]
+    paths = np.empty((*delta.shape, delta.shape[-1]))
+    add, came_from, take = np.add, paths.argmax, paths.reshape(-1).take
+    places = np.arange(0, paths.size, delta.shape[-1]).reshape(delta.shape)
+    for row, table in zip(rows[1:], tables, strict=False):
+        if n is not None:
+            every = table + delta.T[:, None]  # whose loops are longer than those of (K, K, n)
+            before, reached = _largest(every.transpose(1, 2, 0).reshape(len(table), -1), n)
+        else:
+            if spread is None:
+                add(table, delta, paths)
+            else:
+                if len(row) < len(delta):
+                    delta, paths, places = delta[: len(row)], paths[: len(row)], places[: len(row)]
+                    came_from = paths.argmax
+                add(table, spread(delta), paths)
+            before = came_from(-1)
+            reached = take(add(places, before))
+        yield before, reached
+        delta = add(reached, row, reached)
+
+
+def _longer_than(lengths: list[int]) -> list[int]:
+    """Return how many falling lengths are above 0, 1, ..., for all numbers below the first."""
+    return np.searchsorted(-np.array(lengths), -np.arange(lengths[0])).tolist()
 
 
 def _largest(rows: Vector, n: int) -> tuple[NDArray[np.integer], Vector]:

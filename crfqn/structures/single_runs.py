@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.structures.item_chain import BestPath
+from crfqn.structures.item_chain import BestPath, best_steps
 from crfqn.structures.span_rules import SpanRules
 from crfqn.time_limit import check_time
 
@@ -92,13 +92,16 @@ def completions(nodes: Vector, tables: Sequence[Vector], rules: SpanRules, activ
     sets = np.arange(n_sets)[:, None]
     begun, is_closed = sets | bit_of, (sets & bit_of) > 0  # of a state that begins a run
     continues = rules.continues & (bit_of > 0)  # within an active group
-    best = np.zeros((length, n_sets, n_states))
-    for t in range(length - 2, -1, -1):
+
+    def onwards(scores: Vector) -> Vector:
         check_time()
-        onwards = best[t + 1] + nodes[t + 1]
-        begins = np.where(is_closed, -np.inf, np.take_along_axis(onwards, begun, axis=0))
-        steps = np.where(continues, onwards[:, None, :], begins[:, None, :]) + tables[t + 1]
-        best[t] = steps.max(axis=2)
+        begins = np.where(is_closed, -np.inf, np.take_along_axis(scores, begun, axis=0))
+        return np.where(continues, scores[:, None, :], begins[:, None, :])
+
+    best = np.zeros((length, n_sets, n_states))
+    rows = np.broadcast_to(nodes[::-1, None], best.shape)
+    for t, (_, reached) in enumerate(best_steps(rows, tables[:0:-1], spread=onwards), 2):
+        best[-t] = reached
     return best
 
 
