@@ -9,6 +9,10 @@ Scaled recursions (Rabiner 1989) rather than logarithms: with a_t, b_t the norma
 where psi = exp(score - largest score of the position) and M = exp(edge - largest edge). M is a factor of every pair
 marginal, so the edge counts need one outer product sum_t a_t u_{t+1}' and M only once.
 
+Where transitions depend on what is observed, M_c = exp(edges of context c - their largest) takes the place of M.
+Positions with the same context share its table, so that exponentials are taken by context, and so are the counts:
+M_c times the sum of a_{t-1} u_t' over its positions t.
+
 Numerics: a scaled message stays above exp(-(range of the position's scores + 2 range of the edges)). Where that could
 underflow the item is done in logarithms by `logarithms.py`: slow, and hardly ever needed. Scores and edges of -inf
 forbid a state or a transition: psi or M is 0 there, and the ranges are those of the others. Then a message that matters
@@ -17,12 +21,14 @@ backward one, sum_k p_1(k) is no longer 1, and the item is done in logarithms, t
 
 Memory: scores and residual are label-major float64 (K, N), K states, N positions. A chunk of items is copied into rows
 of `width` = K rounded up to LANES, small enough for the L2 cache, so that inner loops run over whole vector registers
-and no short item pays for starting one; the padding stays zero. edges: float64 (K, K), from x to; I items.
+and no short item pays for starting one; the padding stays zero. edges: float64 (K, K), from x to; I items. Tables of C
+contexts: float64 (C, K, K), and table_of int32 (N,), the context of each position, whose table leads to it from the
+position before.
 """
 
 import numpy as np
 
-from crfqn.kernels import kernel, subkernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.logarithms import NO_TABLES, log_item, table_at
 from crfqn.kernels.rows import LANES, add_products, exp_in_place, new_rows
 
@@ -100,28 +106,50 @@ def load_scores(scores, start, length, centred, psi, shift, spread):
             spread[t] = -lowest
 
 
+@inner
+def forward_step(t, first, psi, table, n_states, alpha):
+    """Write a_t into alpha[t], from that of the position before unless it is the first; returns c_t."""
+    a, p = alpha[t], psi[t]
+    for k in range(a.size):
+        a[k] = 1.0 if t == first else 0.0
+    if t > first:
+        add_products(a, table, 0, n_states, alpha[t - 1], 0, 1)
+    total = 0.0
+    for k in range(a.size):
+        a[k] *= p[k]
+        total += a[k]
+    inverse = 1.0 / total
+    for k in range(a.size):
+        a[k] *= inverse
+    return total
+
+
+@inner
+def backward_step(u, m, m_transposed, context, n_states, b):
+    """b(j) = sum_k M(j, k) u(k), u that of the position behind, whose context it is if M has any."""
+    if m.ndim == 2:  # which is settled at compilation
+        for j in range(b.size):
+            b[j] = 0.0
+        add_products(b, m_transposed, 0, n_states, u, 0, 1)
+    else:
+        for j in range(n_states):
+            total = 0.0
+            for k in range(u.size):
+                total += m[context, j, k] * u[k]
+            b[j] = total
+
+
 @subkernel
 def forward(psi, m, contexts, n_states, alpha, scale):
     """Run the forward recursion over one item: a_t into alpha, 1 / c_t into scale; returns sum_t log c_t.
 
     m, contexts : M, or those of contexts, (C, K, width), and the context of each position (`logarithms.py`)
     """
-    length, width = psi.shape
     log_scale = 0.0
-    for t in range(length):
-        a, p = alpha[t], psi[t]
-        for k in range(width):
-            a[k] = 1.0 if t == 0 else 0.0
-        if t > 0:
-            add_products(a, table_at(m, contexts, t), 0, n_states, alpha[t - 1], 0, 1)
-        total = 0.0
-        for k in range(width):
-            a[k] *= p[k]
-            total += a[k]
+    for t in range(psi.shape[0]):
+        total = forward_step(t, 0, psi, table_at(m, contexts, t), n_states, alpha)
         scale[t] = 1.0 / total
         log_scale += np.log(total)
-        for k in range(width):
-            a[k] *= scale[t]
     return log_scale
 
 
@@ -134,24 +162,12 @@ def backward(psi, m, m_transposed, contexts, n_states, alpha, scale, p):
         for k in range(width):
             b[k] = 1.0 if t == length - 1 else 0.0
         if t < length - 1:
-            if m.ndim == 2:  # which is settled at compilation
-                add_products(b, m_transposed, 0, n_states, psi[t + 1], 0, 1)
-            else:
-                sum_rows(m[contexts[t + 1]], psi[t + 1], n_states, b)
+            context = contexts[t + 1] if m.ndim == 3 else 0
+            backward_step(psi[t + 1], m, m_transposed, context, n_states, b)
         for k in range(width):
             u[k] *= b[k] * scale[t]
         for k in range(width):
             b[k] *= a[k]
-
-
-@subkernel
-def sum_rows(table, behind, n_states, sums):
-    """sums[j] = sum_k table[j, k] behind[k]."""
-    for j in range(n_states):
-        total = 0.0
-        for k in range(behind.size):
-            total += table[j, k] * behind[k]
-        sums[j] = total
 
 
 @subkernel
@@ -321,6 +337,52 @@ def close_edges(raw, m, edges, edge_counts):
     return expected
 
 
+@subkernel
+def infer_chunk(
+    first, behind, offsets, scores, m, m_transposed, contexts, largest, ranges, weights,
+    psi, alpha, p, centred, shift, spread, scale, sums,
+):  # fmt: skip
+    """Run both recursions over the items first ... behind - 1, a chunk: a_t and weight * u_t, zero at an item's first
+    position, into alpha and psi, node marginals into p. Writes log partitions, and NaN for an item whose messages could
+    underflow, of which alpha and psi are left zero, and expected node scores.
+
+    largest, ranges : float64 (C,), the largest edge of each table, and its distance to the smallest above -inf
+    """
+    n_states, start = scores.shape[0], offsets[first]
+    load_scores(scores, start, offsets[behind] - start, centred, psi, shift, spread)
+    for i in range(first, behind):
+        a, b, widest, steepest, base = offsets[i] - start, offsets[i + 1] - start, 0.0, 0.0, 0.0
+        for t in range(a, b):
+            widest = spread[t] if spread[t] > widest else widest
+            base += shift[t]
+            if m.ndim == 3 and t > a:
+                context = contexts[start + t]
+                steepest = ranges[context] if ranges[context] > steepest else steepest
+                base += largest[context]
+        if m.ndim == 2 and b > a:
+            steepest = ranges[0]
+            base += (b - a - 1) * largest[0]
+        sums[i, 0] = base
+        if a == b:
+            continue
+        if widest + 2 * steepest < LARGEST_RANGE:
+            sums[i, 0] += pass_messages(
+                psi[a:b], m, m_transposed, contexts[start + a : start + b], n_states, alpha[a:b],
+                scale[a:b], p[a:b], weights[i],
+            )  # fmt: skip
+        else:
+            sums[i, 0] = np.nan
+        if np.isnan(sums[i, 0]):
+            psi[a:b] = 0.0
+            alpha[a:b] = 0.0
+    expected_scores(p, centred, shift, offsets[behind] - start, scale)
+    for i in range(first, behind):
+        total = 0.0
+        for t in range(offsets[i] - start, offsets[i + 1] - start):
+            total += scale[t]
+        sums[i, 1] = total
+
+
 @kernel
 def forward_backward(items, offsets, scores, edges, targets, weights, residual, edge_counts, sums):
     """Run inference over some items of a chain; returns their weighted expected edge score, in nats.
@@ -331,52 +393,138 @@ def forward_backward(items, offsets, scores, edges, targets, weights, residual, 
     offsets : int64 (I + 1,); targets : int32 (N,), or (0,) where no labels are known; weights : float64 (I,)
     residual : float64 (K, N), out: weight * (node marginals - observed), of these items' positions only.
     edge_counts : float64 (K, K), in and out: += weight * (expected - observed) transitions.
-    sums : float64 (I, 3), out, in nats: log partition, expected node score, score of the targets.
+    sums : float64 (I, 3), out, in nats: log partition, expected node score, score of the targets. An item whose
+        messages could underflow has a log partition of NaN, and is left to `infer_in_logarithms`.
     """
     m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
-    edge_range = largest_edge - smallest_edge
+    largest, ranges = np.full(1, largest_edge), np.full(1, largest_edge - smallest_edge)
     n_states, width = edges.shape[0], m.shape[0]
     rows = longest_item(items, offsets)
     psi, alpha = new_rows(rows, width), new_rows(rows, width)
     p, centred = new_rows(rows, width), new_rows(rows, width)
     shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
-    raw, expected_edges = new_rows(width, width), 0.0
+    raw = new_rows(width, width)
     place = 0
     while place < items.size:
         behind = chunk_end(place, items, offsets)
-        chunk, stop = items[place], items[behind - 1] + 1
-        start, length = offsets[chunk], offsets[stop] - offsets[chunk]
-        load_scores(scores, start, length, centred, psi, shift, spread)
-        for i in range(chunk, stop):
-            a, b, widest, total = offsets[i] - start, offsets[i + 1] - start, 0.0, 0.0
-            for t in range(a, b):
-                widest = spread[t] if spread[t] > widest else widest
-                total += shift[t]
-            sums[i, 0] = total
-            if a == b:
-                continue
-            if widest + 2 * edge_range < LARGEST_RANGE:
-                sums[i, 0] += (b - a - 1) * largest_edge
-                sums[i, 0] += pass_messages(
-                    psi[a:b], m, m_transposed, NO_TABLES, n_states, alpha[a:b], scale[a:b], p[a:b], weights[i]
-                )
-            else:
-                sums[i, 0] = np.nan
-            if np.isnan(sums[i, 0]):
-                sums[i, 0], expected = log_item(
-                    scores, edges, NO_TABLES, start + a, weights[i], psi[a:b], alpha[a:b], p[a:b], edge_counts
-                )
-                expected_edges += expected
+        first, stop = items[place], items[behind - 1] + 1
+        start, length = offsets[first], offsets[stop] - offsets[first]
+        infer_chunk(
+            first, stop, offsets, scores, m, m_transposed, NO_TABLES, largest, ranges, weights,
+            psi, alpha, p, centred, shift, spread, scale, sums,
+        )  # fmt: skip
         add_outer(alpha, psi, length, raw, n_states)
         store_marginals(p, start, length, residual)
-        expected_scores(p, centred, shift, length, scale)
-        for i in range(chunk, stop):
-            total = 0.0
-            for t in range(offsets[i] - start, offsets[i + 1] - start):
-                total += scale[t]
-            sums[i, 1] = total
-            sums[i, 2] = subtract_targets(
-                targets, offsets[i], offsets[i + 1], scores, edges, weights[i], residual, edge_counts
-            )
+        for i in range(first, stop):
+            if not np.isnan(sums[i, 0]):
+                sums[i, 2] = subtract_targets(
+                    targets, offsets[i], offsets[i + 1], scores, edges, weights[i], residual, edge_counts
+                )
         place = behind
-    return expected_edges + close_edges(raw, m, edges, edge_counts)
+    return close_edges(raw, m, edges, edge_counts)
+
+
+@kernel
+def forward_backward_tables(
+    items, offsets, scores, factors, largest, ranges, table_of, weights, alpha, u, marginals, sums
+):
+    """Run both recursions over some items, int64 (n,), ascending, whose edges are the tables of contexts.
+
+    factors, largest, ranges : as of `exponentiate_tables`
+    alpha, u : float64 (N, width), zeros, in and out: a_t, and weight * u_t, zero at an item's first position, of which
+        `add_outer_products` makes the expected transitions
+    marginals, sums : as of `forward_backward` without targets
+    """
+    width = factors.shape[2]
+    rows = longest_item(items, offsets)
+    p, centred = new_rows(rows, width), new_rows(rows, width)
+    shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
+    place = 0
+    while place < items.size:
+        behind = chunk_end(place, items, offsets)
+        first, stop = items[place], items[behind - 1] + 1
+        start, end = offsets[first], offsets[stop]
+        infer_chunk(
+            first, stop, offsets, scores, factors, factors[0], table_of, largest, ranges, weights,
+            u[start:end], alpha[start:end], p, centred, shift, spread, scale, sums,
+        )  # fmt: skip
+        store_marginals(p, start, end - start, marginals)
+        for i in range(first, stop):
+            for k in range(marginals.shape[0]):
+                for t in range(offsets[i], offsets[i + 1]):
+                    marginals[k, t] *= weights[i]
+        place = behind
+
+
+@kernel
+def infer_in_logarithms(
+    items, offsets, scores, edges, table_of, targets, weights, residual, edge_counts, sums
+):
+    """Do for some items in logarithms what `forward_backward` leaves, or `forward_backward_tables`, without targets
+    then; returns their weighted expected edge score. edges, edge_counts, table_of : as of `logarithms.py`."""
+    n_states, expected = scores.shape[0], 0.0
+    for i in items:
+        start, length = offsets[i], offsets[i + 1] - offsets[i]
+        psi, alpha, p = np.empty((3, length, n_states))
+        sums[i, 0], expected_edges = log_item(
+            scores, edges, table_of, start, weights[i], psi, alpha, p, edge_counts
+        )
+        expected += expected_edges
+        sums[i, 1] = 0.0
+        for t in range(length):
+            for k in range(n_states):
+                sums[i, 1] += p[t, k] * scores[k, start + t] if p[t, k] > 0.0 else 0.0
+                residual[k, start + t] = weights[i] * p[t, k]
+        if edges.ndim == 2:
+            sums[i, 2] = subtract_observed(
+                targets, start, start + length, scores, edges, weights[i], residual, edge_counts
+            )
+    return expected
+
+
+@kernel
+def exponentiate_tables(first, last, tables, factors, largest, ranges):
+    """Write M of the contexts first ... last - 1 into factors, float64 (C, K, width), zeros in the padding and where a
+    score is -inf; largest, ranges : float64 (C,), out: the largest score, and its distance to the smallest above
+    -inf."""
+    n_states, width = factors.shape[1:]
+    for c in range(first, last):
+        most, least = -np.inf, np.inf
+        for j in range(n_states):
+            for k in range(n_states):
+                score = tables[c, j, k]
+                most = max(most, score)
+                least = min(least, score) if score > -np.inf else least
+        largest[c], ranges[c] = most if most > -np.inf else 0.0, most - least if most > -np.inf else 0.0
+        for j in range(n_states):
+            for k in range(width):
+                factors[c, j, k] = tables[c, j, k] - largest[c] if k < n_states else -np.inf
+            exp_in_place(factors[c, j])
+            for k in range(width):
+                if k >= n_states or tables[c, j, k] == -np.inf:
+                    factors[c, j, k] = 0.0
+
+
+@kernel
+def add_outer_products(first, last, starts, places, before, here, sums):
+    """sums[c, j, k] += sum_t before[t - 1, j] here[t, k] over the positions t of the contexts first ... last - 1.
+
+    starts, places : int64 (C + 1,) and (n,): places[starts[c]] ... are the positions of context c
+    before, here : float64 (N, width); sums : float64 (C, K, K), in and out
+    """
+    n_states, width = sums.shape[1], here.shape[1]
+    raw = new_rows(n_states, width)
+    for c in range(first, last):
+        for j in range(n_states):
+            for k in range(width):
+                raw[j, k] = 0.0
+        for e in range(starts[c], starts[c + 1]):
+            t = places[e]
+            for j in range(n_states):
+                factor = before[t - 1, j]
+                if factor != 0.0:
+                    for k in range(width):
+                        raw[j, k] += factor * here[t, k]
+        for j in range(n_states):
+            for k in range(n_states):
+                sums[c, j, k] += raw[j, k]

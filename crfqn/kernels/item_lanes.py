@@ -220,27 +220,13 @@ def backward_lanes(m_transposed, n_states, n_rows, part, work, lanes):
 
 @kernel(counts=False)
 def forward_backward_lanes(
-    items,
-    offsets,
-    scores,
-    edges,
-    targets,
-    weights,
-    residual,
-    edge_counts,
-    sums,
-    refused,
-    work,
-    lanes,
-    runs,
-    tables,
+    items, offsets, scores, edges, targets, weights, residual, edge_counts, sums, work, lanes, runs, tables
 ):
     """Run inference over some items in the workspace for the longest; returns their weighted expected edge score, in
     nats.
 
     Items of similar length should be neighbours in `items`, int64 (n,). A group where scores range so widely that a
-    scaled message could underflow is left alone, and refused, bool (I,), out, is true for it. Others as in
-    `forward_backward`.
+    scaled message could underflow is left alone, and has log partitions of NaN. Others as in `forward_backward`.
     """
     m, m_transposed = tables[0], tables[1]
     largest_edge, smallest_edge = exponentiate_edges(edges, m, m_transposed)
@@ -266,7 +252,7 @@ def forward_backward_lanes(
             is_safe = False
         if not is_safe:
             for lane in range(n_items):
-                refused[items[first + lane]] = True
+                sums[items[first + lane], 0] = np.nan
             continue
         for begin in range(0, n_rows - 1, BLOCK):  # blocks of positions that stay in the first cache
             n = BLOCK if n_rows - 1 - begin > BLOCK else n_rows - 1 - begin

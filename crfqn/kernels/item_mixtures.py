@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.forward_backward import forward_backward
+from crfqn.kernels.forward_backward import forward_backward, infer_in_logarithms
+from crfqn.kernels.logarithms import NO_TABLES
 
 LARGEST_SHARE = 4.0  # s > 1 takes from the observed labels; far beyond, rounding of H would count
 LARGEST_EXPONENT = 700.0
@@ -82,6 +83,10 @@ def gather_edges(offsets, scores, edges, targets, weights, chosen, parts, produc
     for i in range(offsets.size - 1):
         counts[:], item[0] = 0.0, i
         forward_backward(item, offsets, scores, edges, targets, weights, residual, counts, sums)
+        if np.isnan(sums[i, 0]):
+            infer_in_logarithms(
+                item, offsets, scores, edges, NO_TABLES, targets, weights, residual, counts, sums
+            )
         total = 0.0
         for j in range(n_states):
             for k in range(n_states):

@@ -46,24 +46,42 @@ def normalise(values, n):
 
 
 @subkernel
+def log_forward_step(t, first, row, table, alpha, work):
+    """Write the forward message of a position with the scores `row` into alpha[t, k], from that of the position before
+    unless it is the first; returns log c_t. work : scratch, (K,)"""
+    n_states = table.shape[0]
+    for k in range(n_states):
+        alpha[t, k] = row[k]
+        if t > first:
+            for j in range(n_states):
+                work[j] = alpha[t - 1, j] + table[j, k]
+            alpha[t, k] += log_sum_exp(work, n_states)
+    return normalise(alpha[t], n_states)
+
+
+@subkernel
+def log_backward_step(t, row, table, beta, work):
+    """Write the backward message into beta[t, k], normalised, from that of the position behind, with the scores `row`;
+    work : scratch, (K,)"""
+    n_states = table.shape[0]
+    for j in range(n_states):
+        for k in range(n_states):
+            work[k] = table[j, k] + row[k] + beta[t + 1, k]
+        beta[t, j] = log_sum_exp(work, n_states)
+    normalise(beta[t], n_states)
+
+
+@subkernel
 def log_forward(scores, edges, table_of, start, alpha, norms):
     """Write the forward messages of one item into alpha[t, k], sum_k exp(alpha[t, k]) = 1, and log c_t into norms.
 
     Returns log Z, the sum of the norms: that of a long item is so large that its rounding would show in the exponents
     of messages that are not normalised at every position, and the marginals would no longer sum to 1.
     """
-    n_states, length = scores.shape[0], alpha.shape[0]
-    work = np.empty(n_states)
-    log_partition = 0.0
-    for t in range(length):
+    work, log_partition = np.empty(scores.shape[0]), 0.0
+    for t in range(alpha.shape[0]):
         table = table_at(edges, table_of, start + t)
-        for k in range(n_states):
-            alpha[t, k] = scores[k, start + t]
-            if t > 0:
-                for j in range(n_states):
-                    work[j] = alpha[t - 1, j] + table[j, k]
-                alpha[t, k] += log_sum_exp(work, n_states)
-        norms[t] = normalise(alpha[t], n_states)
+        norms[t] = log_forward_step(t, 0, scores[:, start + t], table, alpha, work)
         log_partition += norms[t]
     return log_partition
 
@@ -76,12 +94,8 @@ def log_backward(scores, edges, table_of, start, beta):
     for k in range(n_states):
         beta[length - 1, k] = 0.0
     for t in range(length - 2, -1, -1):
-        table = table_at(edges, table_of, start + t + 1)
-        for j in range(n_states):
-            for k in range(n_states):
-                work[k] = table[j, k] + scores[k, start + t + 1] + beta[t + 1, k]
-            beta[t, j] = log_sum_exp(work, n_states)
-        normalise(beta[t], n_states)
+        at = start + t + 1
+        log_backward_step(t, scores[:, at], table_at(edges, table_of, at), beta, work)
 
 
 @subkernel

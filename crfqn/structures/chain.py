@@ -24,14 +24,20 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.bigrams import add_outer_products, forward_backward_tables, infer_in_logarithms
-from crfqn.kernels.forward_backward import CHUNK, forward_backward, subtract_all_observed
+from crfqn.kernels.forward_backward import (
+    CHUNK,
+    add_outer_products,
+    forward_backward,
+    forward_backward_tables,
+    infer_in_logarithms,
+    subtract_all_observed,
+)
 from crfqn.kernels.item_lanes import forward_backward_lanes, lanes_workspace
 from crfqn.kernels.logarithms import NO_TABLES
 from crfqn.kernels.position_losses import position_log_losses
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.viterbi import viterbi
-from crfqn.structures.contexts import Contexts, Occurrences, padded_width
+from crfqn.structures.contexts import Contexts, Occurrences, exponentials, padded_width
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.segments import Segments
 from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Decoded, Inference, Structure
@@ -203,7 +209,6 @@ class Chain(Structure):
         parts = self._item_parts
         residual = np.empty_like(scores)
         sums = np.zeros((self.n_items, 3))
-        refused = np.zeros(self.n_items, bool)
         edge_counts = np.zeros((len(parts), *edges.shape))
         expected_edges = np.zeros(len(parts))
         longest = max((part.longest for part in parts), default=0)
@@ -211,16 +216,19 @@ class Chain(Structure):
 
         def run(part: int) -> None:
             in_lanes, _, one_by_one = parts[part]
-            arrays = self.offsets, scores, edges, targets, weights, residual, edge_counts[part], sums
+            out = targets, weights, residual, edge_counts[part], sums
+            arrays = self.offsets, scores, edges, *out
             if in_lanes.size:
                 workspace = workspaces.get(get_ident())
                 if workspace is None:
                     workspace = workspaces[get_ident()] = lanes_workspace(longest, self.n_states)
-                expected_edges[part] = forward_backward_lanes(in_lanes, *arrays, refused, *workspace)
-                if refused[in_lanes].any():
-                    one_by_one = np.sort(np.concatenate([one_by_one, in_lanes[refused[in_lanes]]]))
+                expected_edges[part] = forward_backward_lanes(in_lanes, *arrays, *workspace)
+                one_by_one = np.sort(np.concatenate([one_by_one, refused_of(in_lanes, sums)]))
             if one_by_one.size:
                 expected_edges[part] += forward_backward(one_by_one, *arrays)
+                refused = refused_of(one_by_one, sums)
+                if refused.size:
+                    expected_edges[part] += infer_in_logarithms(refused, *arrays[:3], NO_TABLES, *out)
 
         (pool or Pool(1)).each(len(parts), run, PASS * residual.size * self.n_states)
         return Inference(
@@ -235,23 +243,23 @@ class Chain(Structure):
         self, contexts: Contexts, scores: Vector, tables: Vector, targets: Labels, weights: Vector, pool: Pool
     ) -> Inference:
         """Return what `infer` does, by the tables of the contexts; scores and tables keep the rules."""
-        factors, largest, ranges = contexts.exponentials(tables, pool)
+        factors, largest, ranges = exponentials(tables, pool)
         n_positions, width = scores.shape[1], factors.shape[2]
         alpha, u = aligned_rows(n_positions, width), aligned_rows(n_positions, width)
-        residual, sums = np.empty_like(scores), np.zeros((self.n_items, 2))
-        refused = np.zeros(self.n_items, bool)
+        residual, sums = np.empty_like(scores), np.zeros((self.n_items, 3))
         arrays = self.offsets, scores, factors, largest, ranges, contexts.table_of, weights, alpha, u
 
         def run(part: int) -> None:
             items = np.arange(self._cuts[part], self._cuts[part + 1])
-            forward_backward_tables(items, *arrays, residual, sums, refused)
+            forward_backward_tables(items, *arrays, residual, sums)
 
         pool.each(self._cuts.size - 1, run, PASS * residual.size * self.n_states)
         counts = self._outer_products(alpha, u, pool)
         counts *= factors[:, :, : self.n_states]
-        if refused.any():
-            log_arrays = self.offsets, scores, tables, contexts.table_of, weights, residual, counts, sums
-            infer_in_logarithms(np.flatnonzero(refused), *log_arrays)
+        refused = refused_of(np.arange(self.n_items), sums)
+        if refused.size:
+            out = NO_TARGETS, weights, residual, counts, sums
+            infer_in_logarithms(refused, self.offsets, scores, tables, contexts.table_of, *out)
         expected = float(weights @ sums[:, 1] + np.vdot(np.where(counts > 0, tables, 0.0), counts))
         target_score = np.zeros(self.n_items)
         if targets.size:
@@ -276,23 +284,17 @@ class Chain(Structure):
         # Every part has counts of all tables, of which contexts may make thousands.
         cuts = self._cuts if self.contexts is None else np.array([0, self.n_items])
         counts = np.zeros((cuts.size - 1, *tables.shape))
-        largest = tables.max(axis=(-2, -1), initial=0.0, where=tables > -np.inf, keepdims=True)
-        factors = np.exp(tables - largest)
-        spread = float(np.ptp(tables[tables > -np.inf])) if (tables > -np.inf).any() else 0.0
-        items = (
-            self.offsets,
-            scores,
-            tables,
-            factors,
-            spread,
-            self.table_of,
-            targets,
-            position_weights,
-            weights,
-        )
+        factors, _, ranges = exponentials(tables.reshape(-1, *tables.shape[-2:]), pool)
+        transposed = aligned_rows(*factors.shape[1:])
+        if self.contexts is None:
+            factors = factors[0]
+            transposed[:, : self.n_states] = factors[:, : self.n_states].T
+        labels = self.table_of, targets, position_weights, weights
+        arrays = self.offsets, scores, tables, factors, transposed, ranges.max(initial=0.0), *labels
 
         def run(part: int) -> None:
-            position_log_losses(cuts[part], cuts[part + 1], *items, losses, expected, counts[part])
+            items = np.arange(cuts[part], cuts[part + 1])
+            position_log_losses(items, *arrays, losses, expected, counts[part])
 
         pool.each(cuts.size - 1, run, PASS * expected.size * self.n_states)
         sums = counts.sum(axis=0)
@@ -420,6 +422,11 @@ class Chain(Structure):
             return np.flatnonzero(~self.rules.possible_lengths(int(lengths.max(initial=0)))[lengths])
         best = self.decode(np.where(allowed, 0.0, -np.inf), np.zeros(self.n_edges), pool)
         return np.flatnonzero(best.score == -np.inf)
+
+
+def refused_of(items: NDArray[np.int64], sums: Vector) -> NDArray[np.int64]:
+    """Return those of some items whose log partitions, in the first column of sums, (I, 3), a kernel left NaN."""
+    return items[np.isnan(sums[items, 0])]
 
 
 class PositionInference(NamedTuple):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.kernels.bigrams import exponentiate_tables
+from crfqn.kernels.forward_backward import exponentiate_tables
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.threads import Pool
 
@@ -90,19 +90,6 @@ class Contexts:
         features = self.rows if power == 1 else self.rows.power(power)
         return (features.T @ by_table.reshape(-1, by_table.shape[1] ** 2)).reshape(-1)
 
-    def exponentials(self, tables: Vector, pool: Pool) -> tuple[Vector, Vector, Vector]:
-        """Return what `exponentiate_tables` writes."""
-        n_tables, n_states, _ = tables.shape
-        width = padded_width(n_states)
-        factors = aligned_rows(n_tables * n_states, width).reshape(n_tables, n_states, width)
-        largest, ranges = np.empty((2, n_tables))
-
-        def run(first: int, last: int) -> None:
-            exponentiate_tables(first, last, tables, factors, largest, ranges)
-
-        pool.each_stretch(n_tables, run)
-        return factors, largest, ranges
-
     def by_context(self, positions: NDArray[np.int64]) -> Occurrences:
         """Return which of some positions have each context."""
         contexts = self.table_of[positions]
@@ -114,6 +101,20 @@ class Contexts:
         """Return which of some positions, by their place among these, have each feature."""
         rows = self.rows[self.table_of[positions]].tocsc()
         return Occurrences(rows.indptr.astype(np.int64), rows.indices.astype(np.int64))
+
+
+def exponentials(tables: Vector, pool: Pool) -> tuple[Vector, Vector, Vector]:
+    """Return what `exponentiate_tables` writes of tables of edge scores, (C, K, K)."""
+    n_tables, n_states, _ = tables.shape
+    width = padded_width(n_states)
+    factors = aligned_rows(n_tables * n_states, width).reshape(n_tables, n_states, width)
+    largest, ranges = np.empty((2, n_tables))
+
+    def run(first: int, last: int) -> None:
+        exponentiate_tables(first, last, tables, factors, largest, ranges)
+
+    pool.each_stretch(n_tables, run)
+    return factors, largest, ranges
 
 
 def padded_width(n_states: int) -> int:

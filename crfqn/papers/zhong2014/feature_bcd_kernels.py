@@ -23,10 +23,10 @@ import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.coordinate_descent import soft_threshold
-from crfqn.kernels.forward_backward import LARGEST_RANGE, padded_edges
-from crfqn.kernels.logarithms import log_pairs, log_sum_exp, normalise
+from crfqn.kernels.forward_backward import LARGEST_RANGE, backward_step, forward_step, padded_edges
+from crfqn.kernels.logarithms import log_backward_step, log_forward_step, log_pairs, log_sum_exp, normalise
 from crfqn.kernels.margins import entry_value
-from crfqn.kernels.rows import UNDERFLOW, add_products, copy_rows, exp_in_place
+from crfqn.kernels.rows import UNDERFLOW, copy_rows, exp_in_place
 
 MOST_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient
 WEIGHT, LOG_Z, OBSERVED, TRIAL_LOG_Z, TRIAL_OBSERVED, OUTSIDE, TOTAL = range(7)  # of items
@@ -150,43 +150,22 @@ def extend_messages(s, i, first, last):
     alpha, beta, psi, work = s.rows[FORWARD], s.rows[BACKWARD], s.rows[PSI], s.factors[SCRATCH, 0]
     edges, n_states, width = s.edges[TRIED], s.edges.shape[1], s.rows.shape[2]
     for t in range(front + 1, last + 1):
-        a, p = alpha[t], psi[t]
         if is_log:
-            for k in range(n_states):
-                a[k] = p[k]
-                if t > start:
-                    for j in range(n_states):
-                        work[j] = alpha[t - 1, j] + edges[j, k]
-                    a[k] += log_sum_exp(work, n_states)
-            s.positions[GAIN, t] = normalise(a, n_states)
-            continue
-        for k in range(width):
-            a[k] = 0.0 if t > start else 1.0
-        if t > start:
-            add_products(a, s.factors[M], 0, n_states, alpha[t - 1], 0, 1)
-        total = 0.0
-        for k in range(width):
-            a[k] *= p[k]
-            total += a[k]
-        scale_row(a, total)
-        s.positions[GAIN, t] = np.log(total) + (s.factors[LIMITS, 0, 0] if t > start else 0.0)
+            s.positions[GAIN, t] = log_forward_step(t, start, psi[t], edges, alpha, work)
+        else:
+            total = forward_step(t, start, psi, s.factors[M], n_states, alpha)
+            s.positions[GAIN, t] = np.log(total) + (s.factors[LIMITS, 0, 0] if t > start else 0.0)
     for t in range(back - 1, first - 1, -1):
-        b, p, behind = beta[t], psi[t + 1], beta[t + 1]
         if is_log:
-            for j in range(n_states):
-                for k in range(n_states):
-                    work[k] = edges[j, k] + p[k] + behind[k]
-                b[j] = log_sum_exp(work, n_states)
-            normalise(b, n_states)
+            log_backward_step(t, psi[t + 1], edges, beta, work)
             continue
         for k in range(width):
-            work[k] = p[k] * behind[k]
-            b[k] = 0.0
-        add_products(b, s.factors[M_TRANSPOSED], 0, n_states, work, 0, 1)
+            work[k] = psi[t + 1, k] * beta[t + 1, k]
+        backward_step(work, s.factors[M], s.factors[M_TRANSPOSED], 0, n_states, beta[t])
         total = 0.0
         for k in range(width):
-            total += b[k]
-        scale_row(b, total)
+            total += beta[t, k]
+        scale_row(beta[t], total)
     s.n_steps[0] += max(last - front, 0)
     s.n_steps[1] += max(back - first, 0)
     s.marks[FRONT, i], s.marks[BACK, i] = max(front, last), min(back, first)
