@@ -93,6 +93,35 @@ def test_everything_against_enumeration(n_states, seed, parts):
 
 
 @pytest.mark.parametrize("n_states", [1, 3, 4])
+@pytest.mark.parametrize("scale", [1.0, 400.0])  # scaled messages, and those in logarithms
+@pytest.mark.parametrize("forbids", [False, True])
+def test_labels_of_positions_against_enumeration(n_states, scale, forbids, parts):
+    random = np.random.default_rng([n_states, int(scale)])
+    lengths = random.permutation([1, 2, 3, 4, 5, 1])
+    chain = Chain(offsets_of(lengths), n_states, parts)
+    scores, edges = random_scores(random, n_states, lengths.sum(), scale)
+    if forbids and n_states > 1:
+        edges[0, 1] = -np.inf
+    targets = np.full(lengths.sum(), n_states - 1, np.int32)  # which may follow each other
+    importance, weights = random.random(targets.size), random.random(lengths.size)
+    found = chain.infer_given_labels(scores, edges.ravel(), targets, importance, weights, Pool(1))
+
+    losses, expected, counts = np.zeros(lengths.size), np.zeros(scores.shape), np.zeros(edges.shape)
+    for i, item in enumerate(by_items(Enumeration, scores, edges, chain.offsets)):
+        first = chain.offsets[i]
+        for s in range(item.length):
+            log_p = np.where(item.labellings[:, s] == targets[first + s], item.log_probability, -np.inf)
+            losses[i] -= importance[first + s] * np.logaddexp.reduce(log_p)
+            item.probability = np.exp(log_p - np.logaddexp.reduce(log_p))
+            share = weights[i] * importance[first + s]
+            expected[:, first : first + item.length] += share * item.node_marginals()
+            counts += share * item.pair_counts()
+    np.testing.assert_allclose(found.losses, losses, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(found.expected, expected, atol=1e-11)
+    np.testing.assert_allclose(found.counts, counts.ravel(), atol=1e-11)
+
+
+@pytest.mark.parametrize("n_states", [1, 3, 4])
 def test_without_targets_the_residuals_are_marginals(n_states):
     random = np.random.default_rng(n_states)
     lengths = [3, 1, 4]
