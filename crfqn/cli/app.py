@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,11 +34,27 @@ data_app = typer.Typer(
 app.add_typer(data_app, name="data")
 
 
-def subcommand(name: str | None = None, group: typer.Typer = app) -> Callable[..., Any]:
-    """Make a command of a function; what the function returns or raises becomes the exit code."""
-    return lambda function: group.command(name, cls=shared.Command)(
-        command(shared.with_option_groups(function))
-    )
+def subcommand(
+    carried_out_by: str = "", name: str | None = None, group: typer.Typer = app, **renamed: str
+) -> Callable[..., Any]:
+    """Make a command of a declaration; what carries it out returns or raises the exit code.
+
+    `carried_out_by` is a function of this package, by module and name, imported when the command runs; without one it
+    is the declaration itself. The function takes the options by their names, or those that they are `renamed` to.
+    """
+
+    def declare(declaration: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(declaration)
+        def run(**options: Any) -> Any:
+            if not carried_out_by:
+                return declaration(**options)
+            module, _, function = carried_out_by.partition(".")
+            values = {renamed.get(option, option): value for option, value in options.items()}
+            return getattr(import_module(f"crfqn.cli.{module}"), function)(**values)
+
+        return group.command(name, cls=shared.Command)(command(shared.with_option_groups(run)))
+
+    return declare
 
 
 RECIPE = "A recipe by name (digits, stdlib) or path (models/ocr, my/recipe.toml); or --data FILE."
@@ -76,18 +94,15 @@ def options(
     pass
 
 
-@subcommand()
+@subcommand("training.quickstart")
 def quickstart(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The model file to write.")] = None,
     n_threads: shared.ThreadsOption = None, as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
-) -> int:
+) -> None:
     """Train a first model in seconds: handwritten words if their data is at hand, else handwritten digits."""
-    from crfqn.cli.training import quickstart
-
-    return quickstart(output, n_threads=n_threads, as_json=as_json, is_quiet=is_quiet)
 
 
-@subcommand()
+@subcommand("training.train", recipe="name_or_path", overrides="settings")
 def train(
     recipe: Annotated[str | None, typer.Argument(help=RECIPE)] = None, *,
     output: Annotated[Path | None, typer.Option("--output", "-o",
@@ -100,16 +115,11 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.",
         rich_help_panel="Output")] = False,
     is_quiet: shared.QuietOption = False,
-) -> int:
+) -> None:
     """Train a model from a recipe, whose settings options override, or on a file (--data).
 
     Ctrl-C keeps the best model so far.
     """
-    from crfqn.cli.training import train
-
-    dtype = "float32" if is_float32 else "float64"
-    how: dict[str, Any] = {"dtype": dtype, "as_json": as_json, "is_quiet": is_quiet}
-    return train(recipe, data, output, overrides, dev, dense, cluster, **how)
 
 
 @subcommand()
@@ -124,38 +134,32 @@ def recipe(
     write_text(output, f"{to_json(describe_keys(structure))}\n" if as_json else skeleton(structure))
 
 
-@subcommand()
+@subcommand("tuning.path", recipe="name_or_path", overrides="settings")
 def path(
     recipe: RecipeArgument = None, *,
     output: Annotated[Path | None, typer.Option("--output", "-o",
         help="Save the best model here; default: none is saved.")] = None,
     data: Annotated[dict[str, Any], shared.DataOptions], options: shared.PathOptions,
     overrides: Annotated[dict[str, Any], shared.PathOverrides], is_quiet: shared.QuietResultOption = False,
-) -> int:
+) -> None:
     """Train a recipe for many strengths of the L1 penalty and score each, at little more than the cost of one training.
 
     Ctrl-C keeps the values so far.
     """
-    from crfqn.cli.tuning import path
-
-    return path(recipe, data, output, overrides, options, is_quiet=is_quiet)
 
 
-@subcommand()
+@subcommand("tuning.cross_validate", recipe="name_or_path", overrides="settings", folds="n_folds")
 def cv(
     recipe: RecipeArgument = None, *,
     folds: Annotated[int, typer.Option("--folds", "-k", min=2,
         help=f"The number of folds. The training items are {shared.FOLDS}.")] = 5,
     data: Annotated[dict[str, Any], shared.DataOptions], overrides: Annotated[dict[str, Any], shared.TrainOverrides],
     as_json: shared.JsonOption = False, is_quiet: shared.QuietResultOption = False,
-) -> int:
+) -> None:
     """Score a recipe by cross-validation: a score for each fold, by a model of the others, with mean and deviation."""
-    from crfqn.cli.tuning import cross_validate
-
-    return cross_validate(recipe, data, overrides, folds, as_json=as_json, is_quiet=is_quiet)
 
 
-@subcommand()
+@subcommand("prediction.predict", model="path", input="sources")
 def predict(
     model: ModelArgument,
     input: Annotated[list[str] | None, typer.Argument(
@@ -170,12 +174,9 @@ def predict(
     Labels in the input are not used. Items are labelled as they arrive, also from an endless pipe. Control characters
     in a label are written out, as \\x1b. Each line of a file of texts has an answer; a blank one is a text of no words.
     """
-    from crfqn.cli.prediction import predict
-
-    predict(model, input or ["-"], output, output_dir, options)
 
 
-@subcommand()
+@subcommand("evaluation.evaluate", model="path", input="source")
 def evaluate(
     model: ModelArgument,
     input: Annotated[str | None, typer.Argument(help=f"{LABELLED}. That is a dataset of `crfqn data list`, "
@@ -190,13 +191,9 @@ def evaluate(
     For a taxonomy also how near the misses are: hierarchical and LCA F1, tree-induced error, accuracy by level. With
     --threshold also the coverage, the share of the positions or items that get a label.
     """
-    from crfqn.cli.evaluation import evaluate
-
-    evaluate(model, input, format=format, encoding=encoding, dense=dense, label=label, threshold=threshold,
-        as_json=as_json)
 
 
-@subcommand()
+@subcommand("evaluation.calibrate", model="path", input="source")
 def calibrate(
     model: ModelArgument,
     input: Annotated[str, typer.Argument(help="A labelled file that the model was not trained on, or - for standard "
@@ -211,13 +208,9 @@ def calibrate(
 
     Labels do not change. The model itself is not trained again.
     """
-    from crfqn.cli.evaluation import calibrate
-
-    calibrate(model, input, output, format=format, encoding=encoding, dense=dense, label=label, as_json=as_json,
-        is_quiet=is_quiet)
 
 
-@subcommand()
+@subcommand("inspection.inspect", model="path")
 def inspect(
     model: ModelArgument,
     top: Annotated[int, typer.Option(min=1, help="The number of weights to show per label, the largest first.")] = 5,
@@ -226,12 +219,9 @@ def inspect(
     as_json: shared.JsonOption = False,
 ) -> None:
     """Look into a model: its largest weights, transitions, sizes, settings and the data behind it."""
-    from crfqn.cli.inspection import inspect
-
-    inspect(model, top, label, is_card=is_card, as_json=as_json)
 
 
-@subcommand()
+@subcommand("explanation.explain", model="path", input="source", top="n")
 def explain(
     model: ModelArgument,
     text: Annotated[str | None, typer.Argument(help="A text, for models of words or documents.")] = None, *,
@@ -245,12 +235,9 @@ def explain(
 
     The reasons are weights times values; they add up to the difference of the two scores, in nats.
     """
-    from crfqn.cli.explanation import explain
-
-    explain(model, text, input, top, format=format, encoding=encoding, as_json=as_json)
 
 
-@subcommand()
+@subcommand("suggestion.suggest", model="path", input="source")
 def suggest(
     model: ModelArgument,
     input: Annotated[str, typer.Argument(help="A file of items without labels, or - for standard input, the default, "
@@ -270,13 +257,9 @@ def suggest(
 
     Items are written as they stand in the input. Labels in the input are not used.
     """
-    from crfqn.cli.suggestion import suggest
-
-    suggest(model, input, n, measure, output, is_diverse=is_diverse, format=format, dense=dense, encoding=encoding,
-        as_json=as_json)
 
 
-@subcommand()
+@subcommand("inspection.report", model="path", input="source")
 def report(
     model: ModelArgument,
     input: Annotated[str | None, typer.Argument(help=f"{LABELLED}, if it is at hand.")] = None, *,
@@ -292,10 +275,6 @@ def report(
 
     The page loads nothing from any network. It needs `pip install 'crfqn\[report]'`.
     """
-    from crfqn.cli.inspection import report
-
-    contents = {"title": title, "n_features": top, "n_errors": n_errors}
-    report(model, input, output, contents, as_json=as_json, is_quiet=is_quiet)
 
 
 @subcommand()
@@ -331,7 +310,7 @@ def serve(
         workers.run()
 
 
-@subcommand()
+@subcommand("files.convert")
 def convert(
     source: Annotated[Path, typer.Argument(
         help="A model of crfqn, CRFsuite, Wapiti (its model file, or a dump), CRF++ (text, crf_learn -t), or JSON.")],
@@ -353,13 +332,9 @@ def convert(
     as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> None:
     """Convert a model of crfqn into a file of another tool, or a model of another tool into one of crfqn."""
-    from crfqn.cli.files import convert
-
-    options = {"n_columns": n_columns, "dtype": dtype, "input": input, "lossy": lossy or None}
-    convert(source, target, source_format, target_format, options, as_json=as_json, is_quiet=is_quiet)
 
 
-@subcommand("compile")
+@subcommand("compilation.compile_all", "compile", to="folder")
 def compile_(
     names: Annotated[list[str] | None, typer.Argument(
         help="Estimators such as ChainCRF; default: all of them.")] = None,
@@ -368,32 +343,20 @@ def compile_(
     as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> None:
     """Compile the numerical code now instead of at the first training, as for container images and clusters."""
-    from crfqn.cli.compilation import compile_all
-
-    compile_all(names or [], to, as_json=as_json, is_quiet=is_quiet)
 
 
-@subcommand("list", data_app)
+@subcommand("files.list_all", "list", data_app)
 def data_list(as_json: shared.JsonOption = False) -> None:
     """List the datasets and say which are on this machine."""
-    from crfqn.cli.files import list_all
-
-    list_all(as_json=as_json)
 
 
-@subcommand("get", data_app)
+@subcommand("files.fetch", "get", data_app)
 def data_get(
     name: DatasetArgument, as_json: shared.JsonOption = False, is_quiet: shared.QuietResultOption = False
 ) -> None:
     """Download a dataset into the cache and check it; print where its files are."""
-    from crfqn.cli.files import fetch
-
-    fetch(name, as_json=as_json, is_quiet=is_quiet)
 
 
-@subcommand("verify", data_app)
-def data_verify(name: DatasetArgument, as_json: shared.JsonOption = False) -> int:
+@subcommand("files.verify", "verify", data_app)
+def data_verify(name: DatasetArgument, as_json: shared.JsonOption = False) -> None:
     """Check a dataset on this machine against its registered checksum or content."""
-    from crfqn.cli.files import verify
-
-    return verify(name, as_json=as_json)

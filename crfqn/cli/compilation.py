@@ -28,7 +28,7 @@ MANY_LABELS = "abcdefghijklmnopqrstuvwxyz"
 PATHS = "a/b", "a/c", "d/e", "d/f"
 
 
-def compile_all(names: Sequence[str], folder: Path | None, *, as_json: bool, is_quiet: bool) -> None:
+def compile_all(names: Sequence[str] | None, folder: Path | None, *, as_json: bool, is_quiet: bool) -> None:
     """Train the named estimators, or all, and print how many functions were compiled, and the processor seconds."""
     if folder is not None:
         try:
@@ -36,7 +36,7 @@ def compile_all(names: Sequence[str], folder: Path | None, *, as_json: bool, is_
         except OSError as error:
             raise InputError(f"--to: cannot make the folder {folder}: {error.strerror or error}") from error
         os.environ["CRFQN_CODE"] = str(folder)  # before kernels are imported, which look for it
-    for name in names:
+    for name in names or ():
         if name not in FIRST_FITS:
             raise InputError(f"expected names of {', '.join(FIRST_FITS)}; got {describe(name)}")
     rows = []

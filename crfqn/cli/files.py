@@ -90,15 +90,15 @@ def convert(
     target: Path,
     source_format: str | None,
     target_format: str | None,
-    options: dict[str, Any],
     *,
     as_json: bool,
     is_quiet: bool,
+    **options: Any,
 ) -> None:
-    """Read a model file and write it in another format; options that are None are left to the format."""
+    """Read a model file and write it in another format; options that are None or False are left to the format."""
     from crfqn import interchange
 
-    options = {name: value for name, value in options.items() if value is not None}
+    options = {name: value for name, value in options.items() if value not in (None, False)}
     model = interchange.convert(source, target, source_format, target_format, **options)
     n_weights = model.model_.n_stored
     if as_json:

@@ -317,9 +317,17 @@ def _code(text: Any) -> str:
 
 
 def report(
-    path: Path, source: str | None, output: Path, contents: dict[str, Any], *, as_json: bool, is_quiet: bool
+    path: Path,
+    source: str | None,
+    output: Path,
+    title: str | None,
+    top: int,
+    n_errors: int,
+    *,
+    as_json: bool,
+    is_quiet: bool,
 ) -> None:
-    """Write the page to `output`, and print where it is. `contents` are fields of `crfqn.report.page.Contents`."""
+    """Write the page to `output`, and print where it is."""
     from crfqn.report import write_report
 
     model = restored(read_any(path))
@@ -349,7 +357,9 @@ def report(
         feature_names=feature_names(model, path),
         image_shape=shape,
         source=name,
-        **contents,
+        title=title,
+        n_features=top,
+        n_errors=n_errors,
     )
     if as_json:
         print(to_json({"path": str(output), "bytes": output.stat().st_size, "n_items": n_items}))

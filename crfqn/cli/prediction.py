@@ -36,10 +36,15 @@ NO_LABEL = "-"  # where no label has the probability of --threshold
 
 
 def predict(
-    path: Path, sources: list[str], output: Path | None, output_dir: Path | None, options: PredictOptions
+    path: Path,
+    sources: list[str] | None,
+    output: Path | None,
+    output_dir: Path | None,
+    options: PredictOptions,
 ) -> None:
-    """Write one label per line for the items of `sources`: to `output` or stdout one source after the other, or each to
-    the file of its name in `output_dir`."""
+    """Write one label per line for the items of `sources`, by default standard input: to `output` or stdout one source
+    after the other, or each to the file of its name in `output_dir`."""
+    sources = sources or [STANDARD_INPUT]
     if len(sources) > 1 or output_dir is not None:
         _check_sources(sources, output, output_dir, options)
     command_files.read(sources)

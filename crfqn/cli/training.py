@@ -58,7 +58,7 @@ def train(
     dense: Path | None,
     cluster: ClusterOptions,
     *,
-    dtype: str,
+    is_float32: bool,
     as_json: bool,
     is_quiet: bool,
 ) -> int:
@@ -84,7 +84,8 @@ def train(
             "validation": dev_items(recipe, prepared, dev["dev"]),
             "start": None if dev["start"] is None else model_to_start_from(dev["start"], prepared),
         }
-        how: dict[str, Any] = {"dtype": dtype, "as_json": as_json, "is_quiet": is_quiet}
+        how: dict[str, Any] = {"dtype": "float32"} if is_float32 else {}
+        how |= {"as_json": as_json, "is_quiet": is_quiet}
         return _fit_and_save(recipe, prepared, output, settings, interrupts, fit_options, **how)
 
 
