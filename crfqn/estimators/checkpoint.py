@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -21,23 +21,20 @@ from crfqn.arrays import SparseWeights
 from crfqn.atomic_write import StrPath, check_writable
 from crfqn.data.model_file import ModelFile, read_model, write_model
 from crfqn.errors import InputError, ModelFileError, warn_caller
+from crfqn.model.results import read_result, read_trace, result_content, trace_table
 from crfqn.objectives.fingerprint import fingerprint
-from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
+from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.automatic.auto_solver import AutoSolver
 from crfqn.solvers.minimize import RunRecord
 from crfqn.solvers.protocols import Point, Solver
 
 logger = logging.getLogger("crfqn.training")
-FILE, KIND, FORMAT = "checkpoint.crfqn", "checkpoint", 2
+FILE, KIND, FORMAT = "checkpoint.crfqn", "checkpoint", 3
 DEAREST = (
     50.0  # the least time between two checkpoints, in times that writing one takes: under 2 % of the run
 )
 MOST_DIFFERENCES = 3  # that a message names
 COLUMNS = [column.name for column in fields(Progress) if column.name != "n_wrong"]
-OF_RESULT = (
-    "value", "gap", "estimated_gap", "violation", "excess", "tol", "passes", "seconds", "n_iter", "n_proved_zeros",
-    "is_doubtful",
-)  # fmt: skip
 OF_HISTORY = ("value", "violation", "iterations", "scores", "best_index", "due")
 
 
@@ -77,12 +74,12 @@ class Checkpoint:
             if file.kind != KIND:
                 raise InputError(f"{self.path}: expected a checkpoint, got a file of kind {file.kind!r}")
             check_same(self.path, file.table("settings"), self.settings)
+            if "result" in file.metadata:
+                return read_result(file, weights_of(file, "best"), COLUMNS)
         except ModelFileError as error:
             raise InputError(
                 f"{error}; it is no checkpoint to go on from: remove it to begin anew"
             ) from error
-        if "result" in file.metadata:
-            return result_of(file)
         resume(record, file)
         self.n_iter_written = record.n_iter
         logger.info("going on from %s, iteration %d", self.path, record.n_iter)
@@ -113,14 +110,11 @@ class Checkpoint:
         """Write the result of a run that has come to its end."""
         if result.status.is_cut_off or result.status is Status.DIVERGED:
             return
-        arrays = arrays_of(best=SparseWeights(result.coords, result.weights)) | trace_arrays(result.trace)
-        numbers = {name: getattr(result, name) for name in OF_RESULT} | {"status": result.status.name}
-        if result.held_out is not None:
-            numbers["held_out"] = asdict(result.held_out)
-        self._write_file(arrays, {"result": numbers})
+        arrays = arrays_of(best=SparseWeights(result.coords, result.weights))
+        self._write_file(arrays, result.trace, {"result": result_content(result)})
 
     def _write(self, record: RunRecord, newest: SparseWeights) -> None:
-        arrays = arrays_of(best=record.best.weights, newest=newest) | trace_arrays(record.trace)
+        arrays = arrays_of(best=record.best.weights, newest=newest)
         numbers: dict[str, Any] = {
             "n_iter": record.n_iter,
             "passes": record.passes,
@@ -133,12 +127,13 @@ class Checkpoint:
         if record.history.best is not None:
             arrays |= arrays_of(best_score=record.history.best)
             numbers["history"] = {name: getattr(record.history, name) for name in OF_HISTORY}
-        self._write_file(arrays, {"run": numbers})
+        self._write_file(arrays, record.trace, {"run": numbers})
         self.n_iter_written = record.n_iter
 
-    def _write_file(self, arrays: dict[str, NDArray[Any]], content: dict[str, Any]) -> None:
+    def _write_file(self, arrays: dict[str, NDArray[Any]], trace: Trace, content: dict[str, Any]) -> None:
         """Write a file in the place of the one before; a failure costs the checkpoint and not the training."""
         before = time.perf_counter()
+        arrays["trace"] = trace_table(trace, COLUMNS)
         try:
             write_model(self.path, KIND, arrays, {}, {"settings": self.settings} | content)
         except ModelFileError as error:
@@ -164,37 +159,6 @@ def weights_of(file: ModelFile, name: str) -> SparseWeights:
     return SparseWeights(coords, file.array(f"{name}.weights", "float64", (coords.size,)))
 
 
-def trace_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
-    """Return the rows of a trace as arrays of a file."""
-    return {f"trace.{name}": np.array([getattr(row, name) for row in trace.rows]) for name in COLUMNS}
-
-
-def trace_rows(file: ModelFile) -> list[Progress]:
-    """Return the rows that `trace_arrays` has made arrays of."""
-    rows = zip(*(file.arrays[f"trace.{name}"].tolist() for name in COLUMNS), strict=True)
-    return [Progress(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
-
-
-def result_of(file: ModelFile) -> Result:
-    """Return the result that `Checkpoint.close` has written."""
-    numbers, weights = file.table("result"), weights_of(file, "best")
-    scores = numbers.pop("held_out", None)
-    if scores is not None:
-        scores |= {
-            "iterations": np.array(scores["iterations"], np.int64),
-            "scores": np.array(scores["scores"]),
-        }
-    status = Status[numbers.pop("status")]
-    return Result(
-        coords=weights.coords,
-        weights=weights.weights,
-        status=status,
-        trace=Trace(trace_rows(file)),
-        held_out=None if scores is None else HeldOutScores(**scores),
-        **numbers,
-    )
-
-
 def resume(record: RunRecord, file: ModelFile) -> None:
     """Set a run to the state in the file; what the file does not have is computed from the trace."""
     numbers = file.table("run")
@@ -204,8 +168,8 @@ def resume(record: RunRecord, file: ModelFile) -> None:
     record.newest, record.best.weights = weights_of(file, "newest"), weights_of(file, "best")
     record.best.value, record.best.excess = numbers["value"], numbers["excess"]
     record.proof.dual_value = numbers["dual_value"]
-    rows = trace_rows(file)
-    record.trace.rows[:] = rows
+    rows = record.trace.rows
+    rows[:] = read_trace(file, COLUMNS).rows
     scans = [row for row in rows if row.is_screening]
     if np.isnan(record.estimate.scale) and scans:
         record.estimate.scale = min(record.penalty.min_threshold or np.inf, scans[0].violation)

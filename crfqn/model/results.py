@@ -1,11 +1,13 @@
-"""What model files hold of the training: its result, and its trace."""
+"""What files of models and checkpoints hold of a training: its result, and its trace."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.arrays import SparseWeights
 from crfqn.data.model_file import ModelFile
@@ -22,40 +24,58 @@ MOST_COUNTED = 2**53  # beyond, floats are not whole numbers one by one
 
 def held_out_content(held_out: HeldOutScores) -> dict[str, Any]:
     """Return the scores of validation items as JSON values."""
-    return {
-        "metric": held_out.metric,
-        "best": held_out.best,
-        "iteration": held_out.iteration,
-        "iterations": held_out.iterations.tolist(),
-        "scores": held_out.scores.tolist(),
-        "is_patience_over": held_out.is_patience_over,
-    }
+    return asdict(held_out) | {"iterations": held_out.iterations.tolist(), "scores": held_out.scores.tolist()}
 
 
-def read_result(file: ModelFile, weights: SparseWeights) -> Result:
+def result_content(result: Result) -> dict[str, Any]:
+    """Return a result without its weights and trace as JSON values; what few results have is left out of others."""
+    content = {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
+    content["status"] = result.status.name
+    if result.is_doubtful:
+        content["is_doubtful"] = True
+    if result.excess is not None:
+        content["excess"] = result.excess
+    if result.held_out is not None:
+        content["held_out"] = held_out_content(result.held_out)
+    return content
+
+
+def trace_table(trace: Trace, names: Sequence[str] = TRACE) -> NDArray[np.float64]:
+    """Return columns of a trace, float64 (rows, names)."""
+    rows = [[getattr(row, name) for name in names] for row in trace.rows]
+    return np.array(rows, np.float64).reshape(-1, len(names))
+
+
+def read_trace(file: ModelFile, names: Sequence[str] = TRACE) -> Trace:
+    """Return the trace that `trace_table` made; ModelFileError for what is none."""
+    table = file.array("trace", "float64", (None, len(names)))
+    kinds = {each.name: WHOLE.get(str(each.type), float) for each in fields(Progress)}
+    for name, column in zip(names, table.T, strict=True):
+        is_count = (column >= 0) & (column <= MOST_COUNTED) & (column == np.floor(column))
+        if kinds[name] is not float and not is_count.all():
+            raise ModelFileError(f"{file.path}: trace: {name}: expected counts, got {column[~is_count][0]:g}")
+    rows = (zip(names, row, strict=True) for row in table.tolist())
+    return Trace([Progress(**{name: kinds[name](value) for name, value in row}) for row in rows])
+
+
+def read_result(file: ModelFile, weights: SparseWeights, names: Sequence[str] = TRACE) -> Result:
     """Return the result of the training that found these weights; ModelFileError for what is none."""
     saved = file.table("result")
     numbers: dict[str, Any] = {name: _number(file, name, saved.get(name)) for name in SUMMARY}
-    n_proved, status = saved.get("n_proved_zeros"), saved["status"]
+    n_proved, status, excess = saved.get("n_proved_zeros"), saved["status"], saved.get("excess")
     if status not in list(Status.__members__):
         raise ModelFileError(
             f"{file.path}: result: status: expected a name of a status, got {describe(status)}"
         )
-    table = file.array("trace", "float64", (None, len(TRACE)))
-    kinds = [WHOLE.get(str(column.type), float) for column in fields(Progress) if column.name in TRACE]
-    for name, kind, column in zip(TRACE, kinds, table.T, strict=True):
-        is_count = (column >= 0) & (column <= MOST_COUNTED) & (column == np.floor(column))
-        if kind is not float and not is_count.all():
-            raise ModelFileError(f"{file.path}: trace: {name}: expected counts, got {column[~is_count][0]:g}")
-    rows = [[kind(value) for kind, value in zip(kinds, row, strict=True)] for row in table.tolist()]
     return Result(
         coords=weights.coords,
         weights=weights.weights,
         status=Status[status],
-        trace=Trace([Progress(*row) for row in rows]),
+        trace=read_trace(file, names),
         **numbers,
         n_iter=_whole_number(file, "n_iter", saved["n_iter"]),
         n_proved_zeros=None if n_proved is None else _whole_number(file, "n_proved_zeros", n_proved),
+        excess=None if excess is None else _number(file, "excess", excess),
         is_doubtful=saved.get("is_doubtful") is True,
         held_out=_held_out(file, saved["held_out"]) if "held_out" in saved else None,
     )

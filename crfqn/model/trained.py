@@ -21,7 +21,7 @@ from crfqn.messages import describe
 from crfqn.model.answers import LABELS, LabelAnswers
 from crfqn.model.content import ModelContent, narrow_weights
 from crfqn.model.featurizers import read_featurizer
-from crfqn.model.results import SUMMARY, TRACE, held_out_content, read_result
+from crfqn.model.results import read_result, result_content, trace_table
 from crfqn.result import Result
 
 
@@ -75,17 +75,10 @@ class Trained:
     def add_to(self, content: ModelContent) -> None:
         """Add the training to what a model file holds."""
         result = self.result
-        rows = [[getattr(row, name) for name in TRACE] for row in result.trace.rows]
-        content.arrays["trace"] = np.array(rows, np.float64).reshape(-1, len(TRACE))
+        content.arrays["trace"] = trace_table(result.trace)
         if self.strengths:
             content.metadata["strengths"] = dict(self.strengths)
-        content.metadata |= {
-            "settings": dict(self.settings),
-            "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
-            | {"status": result.status.name}
-            | ({"is_doubtful": True} if result.is_doubtful else {})
-            | ({} if result.held_out is None else {"held_out": held_out_content(result.held_out)}),
-        }
+        content.metadata |= {"settings": dict(self.settings), "result": result_content(result)}
         if self.version is not None:
             content.metadata["crfqn_version"] = self.version
         if self.training:
