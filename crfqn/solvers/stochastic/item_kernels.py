@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import inner, subkernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.rows import add_picked
 from crfqn.kernels.viterbi import TransitionMask, add_mask, came_from, extend_paths
 
@@ -246,3 +246,23 @@ def add_change(n, change, tau, rows):
         rows.weights[row, state] += step
         if has_mean:
             rows.corrections[row, state] += rows.counters[N_SEEN] * step
+
+
+@kernel
+def count_means(n_features, weights, corrections, share, counts):
+    """counts[k] += the features f with weights[f, k] - share corrections[f, k] other than 0; counts: int64 (K,)."""
+    for f in range(n_features):
+        for k in range(counts.size):
+            counts[k] += weights[f, k] - share * corrections[f, k] != 0.0
+
+
+@kernel
+def write_means(n_features, weights, corrections, share, heads, coords, means):
+    """Write these numbers, and their coordinates k F + f, in ascending order of the coordinates; heads : int64 (K,),
+    where each state's begin, changed."""
+    for f in range(n_features):
+        for k in range(heads.size):
+            mean = weights[f, k] - share * corrections[f, k]
+            if mean != 0.0:
+                coords[heads[k]], means[heads[k]] = k * n_features + f, mean
+                heads[k] += 1

@@ -29,6 +29,8 @@ from crfqn.solvers.stochastic.item_kernels import (
     ItemSpace,
     ItemStructure,
     LearnedWeights,
+    count_means,
+    write_means,
 )
 from crfqn.solvers.stochastic.learning_kernels import learn_items
 from crfqn.solvers.stochastic.sgd_kernels import ETA0, GradientSteps, ItemColumns, apply_lazy_penalty
@@ -40,7 +42,6 @@ from crfqn.threads import in_time
 LARGEST_BYTES = 4 * 10**9
 FREE, PAID, FORBIDDEN = 0, 1, 2  # kinds of weights: without penalty, with it, and those that stay zero
 SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
-ROWS_AT_ONCE = 1 << 14  # of weights that are searched for those that are not 0
 
 
 class LearnedRows(MethodState):
@@ -205,20 +206,17 @@ class LearnedRows(MethodState):
 
     def sparse(self, table: Vector, corrections: Vector | None = None, share: float = 0.0) -> SparseWeights:
         """Return the weights of table - share * corrections, (rows, width) each, that are not 0."""
-        found: list[tuple[Coords, Coords, Vector]] = []
-        for first in range(0, max(self.n_rows, 1), ROWS_AT_ONCE):
-            part = slice(first, first + ROWS_AT_ONCE)
-            means = table[part, : self.n_states]
-            if corrections is not None:
-                means = means - share * corrections[part, : self.n_states]
-            rows, states = np.nonzero(means != 0.0)
-            found.append((first + rows, states, means[rows, states]))
-        rows, states, values = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-        n_features = self.n_features
-        is_edge = rows >= n_features  # these come last, by the state before
-        coords = np.where(is_edge, self.n_states * rows + states, n_features * states + rows)
-        order = np.argsort(coords, kind="stable")
-        return SparseWeights(coords[order], values[order])
+        less = table if corrections is None else corrections
+        rows = self.n_features, table, less, share
+        counts = np.zeros(self.n_states, np.int64)
+        count_means(*rows, counts)
+        edges = (table[self.n_features :] - share * less[self.n_features :])[:, : self.n_states].reshape(-1)
+        found = np.flatnonzero(edges)
+        n_nodes = int(counts.sum())
+        coords, means = np.empty(n_nodes + found.size, np.int64), np.empty(n_nodes + found.size)
+        write_means(*rows, np.cumsum(counts) - counts, coords, means)
+        coords[n_nodes:], means[n_nodes:] = self.n_features * self.n_states + found, edges[found]
+        return SparseWeights(coords, means)
 
     def places(self, coords: Coords) -> tuple[Coords, Coords]:
         """Return the rows and columns of sorted coordinates in the dense arrays."""
