@@ -58,7 +58,7 @@ from crfqn import (
     TaxonomyCRF,
 )
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 Array = NDArray[np.float64]
 Places = NDArray[np.integer]

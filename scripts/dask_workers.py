@@ -43,7 +43,7 @@ from crfqn.recipes import build_estimator, load_recipe, prepare
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 from crfqn.threads import Pool
 

@@ -41,8 +41,8 @@ from crfqn.result import Result
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
 from crfqn.solvers.sparsa import SpaRSA
+from crfqn.solvers.stopping import Run
 from crfqn.threads import Pool
 
 OF_THE_PAPER = [name for name in DATA if name != "news20-counts"]

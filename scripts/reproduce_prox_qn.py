@@ -49,8 +49,8 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Requirements, Solver
 from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, CostAwareSweeps, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.run import Run
 from crfqn.solvers.stochastic.sgd import SGDL1
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 
 METHOD, PEER = "Prox-QN", "Prox-GD"  # of Theorem 1

@@ -37,7 +37,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.threads import Pool
 
 NAMES = ("news20-counts", "sector", "rcv1", "amazon7")

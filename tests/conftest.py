@@ -55,7 +55,7 @@ def compiled():
     from crfqn.penalties import ElasticNet
     from crfqn.solvers.minimize import minimize
     from crfqn.solvers.prox_qn import ProxQN
-    from crfqn.solvers.run import Run
+    from crfqn.solvers.stopping import Run
 
     for is_binary in (True, False):
         for solver in (ProxQN(), ProxQN.paper()):

@@ -25,8 +25,8 @@ CONTRACTS = Path(__file__).parents[1] / "pyproject.toml"
 # Mathematics only: of objectives the base classes, and neither features nor structures nor penalties; what a method
 # keeps over the items, in files named so, may know all of them.
 SOLVERS_MAY_IMPORT = {
-    "solvers", "result", "kernels", "arrays", "errors", "time_limit", "penalties.blocks", "penalties.penalty",
-    "objectives.item_bound", "objectives.objective", "objectives.point", "objectives.operations",
+    "solvers", "result", "kernels", "arrays", "errors", "time_limit", "penalties.penalty",
+    "objectives.item_bound", "objectives.objective", "objectives.point", "objectives.curvature",
 }  # fmt: skip
 # What lies below the estimators depends on nothing heavier than this; the layers above may use anything.
 LIBRARIES = {

@@ -33,7 +33,7 @@ from crfqn.model.space import Space
 from crfqn.model.trained import Fitted, Trained
 from crfqn.parameters import check_parameters, refuse_unknown_parameters, set_known_parameters
 from crfqn.result import Result
-from crfqn.solvers.validation import ValidationSet
+from crfqn.solvers.stopping import ValidationSet
 
 
 @dataclass(eq=False, repr=False)

@@ -31,8 +31,7 @@ from crfqn.penalties import Ridge
 from crfqn.penalties.penalty import Layout
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
-from crfqn.solvers.validation import ValidationSet
+from crfqn.solvers.stopping import Run, ValidationSet
 from crfqn.threads import Pool
 
 

@@ -25,8 +25,8 @@ from crfqn.messages import named_places, validation_places
 from crfqn.progress import ProgressDisplay, telling_of_compilation
 from crfqn.result import Progress, Result, Status
 from crfqn.solvers.protocols import Objective, Penalty
+from crfqn.solvers.stopping import ValidationSet
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
-from crfqn.solvers.validation import ValidationSet
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -14,7 +14,7 @@ import numpy as np
 from crfqn.kernels import inner, kernel
 
 LEAST_SHARE = 1e-3  # of B0's diagonal: rounding must not leave a coordinate without curvature
-# Operations, as `objectives/operations.py` counts them: of a coordinate beside its products with Q, and of an entry of
+# Operations, as `objectives/curvature.py` counts them: of a coordinate beside its products with Q, and of an entry of
 # a row of B0, which is fetched where B0 is sparse and comes in registers of 8 where it is dense.
 COORDINATE, SPARSE_ENTRY, DENSE_ENTRY = 10.0, 3.0, 0.125
 

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import UnsupportedObjectiveError
+from crfqn.objectives.curvature import Operations
 from crfqn.objectives.executors import KEPT_NUMBERS, Executor, LocalParts
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.objectives.linear.feature_map import FeatureMap, Split, with_edges
 from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.losses.intercept_bound import part_margins
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.operations import Operations
 from crfqn.objectives.part import Part, PartStatistics, Ranges
 from crfqn.objectives.point import Point, total
 from crfqn.objectives.support import Support

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.sparse import union
-from crfqn.objectives.curvature import MOST_EDGES, Matrix, margin_model, token_model
+from crfqn.objectives.curvature import MOST_EDGES, STATE, Matrix, Operations, margin_model, token_model
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.objectives.linear.feature_map import FeatureMap, Split, gram_product, split_coords, with_edges
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, ScoreLoss
 from crfqn.objectives.marginals import Marginals, edge_curvature
-from crfqn.objectives.operations import STATE, Operations
 from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
@@ -36,7 +35,7 @@ MIN_ITEM_WEIGHT = float(np.finfo(np.float64).tiny)  # smallest weight above 0
 
 class PartStatistics(NamedTuple):
     """Numbers of a part that add up over the parts: items, positions, their weight, the mean number of positions that
-    have a feature, and the operations of inference (`operations.py`)."""
+    have a feature, and the operations of inference (`curvature.py`)."""
 
     n_items: int
     n_positions: int

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.kernels.coordinate_descent import Subproblem, descend
-from crfqn.penalties.blocks import Partition
-from crfqn.penalties.penalty import NO_RIDGE, Penalty, Ridge
+from crfqn.penalties.penalty import NO_RIDGE, Partition, Penalty, Ridge
 
 
 @dataclass(frozen=True, eq=False)

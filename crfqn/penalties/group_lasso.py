@@ -22,8 +22,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.coordinate_descent import Subproblem
 from crfqn.kernels.group_descent import BlockPenalty, descend_groups
 from crfqn.kernels.row_norm import block_distances, prox_blocks
-from crfqn.penalties.blocks import Partition
-from crfqn.penalties.penalty import NO_RIDGE, PenalisedRows, Penalty, Ridge
+from crfqn.penalties.penalty import NO_RIDGE, Partition, PenalisedRows, Penalty, Ridge
 from crfqn.registry import find
 
 # The classes of the penalty at some coordinates.

@@ -39,7 +39,7 @@ from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Grid, LocalGrid, RegularizationPath
 from crfqn.result import OPTIMAL, Result, Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.solvers.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool

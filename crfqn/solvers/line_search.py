@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.result import Status
 from crfqn.solvers.protocols import Vector
@@ -128,3 +129,11 @@ def interpolated(low: Tried, high: Tried) -> float:
 def unit_length(steepest: Vector) -> float:
     """Return the length of a first step that moves the weights by 1 along `steepest`."""
     return 1.0 / max(float(np.linalg.norm(steepest)), ROUNDING)
+
+
+SMALLEST_COSINE = 1e-8  # a pair with s'y below this share of |s| |y| would make the metric indefinite
+
+
+def has_curvature(s: Vector, y: NDArray[np.floating], smallest: float = SMALLEST_COSINE) -> bool:
+    """Return whether a pair keeps the metric positive definite."""
+    return bool(s @ y > smallest * np.sqrt((s @ s) * (y @ y)))

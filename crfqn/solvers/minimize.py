@@ -30,9 +30,7 @@ from crfqn.solvers.protocols import (
     State,
     check_requirements,
 )
-from crfqn.solvers.run import Run
-from crfqn.solvers.stopping import Estimate, Limits, StoppingRule
-from crfqn.solvers.validation import ValidationHistory
+from crfqn.solvers.stopping import Estimate, Limits, Run, StoppingRule, ValidationHistory
 from crfqn.time_limit import TimeIsUp, TimeLimit
 
 logger = logging.getLogger("crfqn.training")

@@ -1,6 +1,7 @@
-"""The rules that end a run, asked in order: a proof, an estimate of the distance to the optimum, scores, and limits.
+"""The settings of a run of `minimize`, and the rules that end it, asked in order: a proof, an estimate of the distance
+to the optimum, scores of held-out items, and limits.
 
-`Proof` is in `certificate.py`, `ValidationHistory` in `validation.py`. `Estimate` estimates F(w) - F* from the recent
+`Proof` is in `certificate.py`. `Estimate` estimates F(w) - F* from the recent
 decrease of F and from the coordinates outside the working set.
 
 The decrease of the objective in the second half of all steps is d, that in the quarter before it d', and r = d / d'.
@@ -24,20 +25,161 @@ This is an estimate and no bound; `certificate.py` has the bound. `scripts/stopp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from crfqn.arrays import NO_WEIGHTS
-from crfqn.result import OPTIMAL, Progress, Status, Trace
+from crfqn.arrays import NO_WEIGHTS, SparseWeights
+from crfqn.errors import InputError
+from crfqn.result import OPTIMAL, HeldOutScores, Progress, Status, Trace
 from crfqn.solvers.certificate import Proof, relative_gap
 from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.newton_on_support import is_small, newton_check, newton_on_support
-from crfqn.solvers.protocols import State
-from crfqn.solvers.run import Run
+from crfqn.solvers.protocols import Coords, Point, State, Vector
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
+
+Callback = Callable[[Progress], object]
+STOPS = ("certificate", "estimate")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Where a run of `minimize` starts, when it stops, and what is done besides the steps of its solver.
+
+    Parameters
+    ----------
+    start : tuple (coords, weights), sorted coordinates and weights, empty for zero; or a point of the objective
+    tol : float >= 0, the relative distance to the optimum that ends the run
+    stop : "certificate" or "estimate", whether `tol` must be proved or may be estimated (`stopping.Estimate`)
+    max_iter : int >= 1, the largest number of iterations
+    max_seconds : float or None, the time after which the run ends. A step that takes longer than `time_limit.GRACE`
+        beyond it is lost.
+    callback : function or None, called with every `Progress`; a true answer stops the run
+    proves_zeros : bool, whether to count the proved zeros at the end: one or two sweeps over the gradient
+    to_rounding : bool, whether small problems that are solved go on with Newton steps on the support until only
+        rounding is left: the weights then depend neither on the order of the data nor on the processor
+    held_out : ValidationSet or None, items that are scored along the run. The result has the weights with the best
+        score; the run ends as `Status.HELD_OUT` if no better score comes, or if an earlier score is better than the
+        last one.
+    checkpoint : `estimators.checkpoint.Checkpoint` or None, which keeps weights and trace in a file. If the file
+        exists, the run continues from its latest weights with its trace, or returns its result if that run had ended.
+
+    Raises
+    ------
+    InputError
+        If `tol` is negative, `max_iter` below 1, or `stop` another word.
+    """
+
+    start: tuple[Coords, Vector] | Point = NO_WEIGHTS
+    tol: float = 1e-3
+    stop: str = "certificate"
+    max_iter: int = 500
+    max_seconds: float | None = None
+    callback: Callback | None = None
+    proves_zeros: bool = True
+    to_rounding: bool = False
+    held_out: ValidationSet | None = None
+    checkpoint: Any = None
+
+    def __post_init__(self) -> None:
+        if not self.tol >= 0:
+            raise InputError(f"tol: expected a number >= 0, got {self.tol!r}")
+        if self.max_iter < 1:
+            raise InputError(f"max_iter: expected an integer >= 1, got {self.max_iter!r}")
+        if self.stop not in STOPS:
+            raise InputError(f"stop: expected one of {STOPS}, got {self.stop!r}")
+
+
+MAX_COST_OF_SCORES = 0.1  # of the run's passes
+
+
+@dataclass(frozen=True)
+class ValidationSet:
+    """Held-out items that are scored along a run.
+
+    score, metric : called with sparse weights, the larger, the better; its name
+    cost : of a score, in passes over the training data
+    patience : the number of successive scores without a better one that ends the run
+    items : the items and their labels, by which a checkpoint knows them
+    """
+
+    score: Callable[[SparseWeights], float]
+    cost: float
+    patience: int
+    metric: str
+    items: tuple[Any, ...] = ()
+
+
+@dataclass
+class ValidationHistory:
+    """The scores of held-out items along a run, if there are any, and the rule that ends the run when none is better.
+
+    best : the weights with the best score, None before the first
+    value, violation : the objective and the KKT violation at `best`, nan if not computed
+    iterations, scores : of each evaluation; best_index : the place of the best in these lists
+    due : the number of passes at which the next score is computed
+    """
+
+    held_out: ValidationSet | None
+    best: SparseWeights | None = None
+    value: float = np.nan
+    violation: float = np.nan
+    iterations: list[int] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    best_index: int = -1
+    due: float = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether patience has run out."""
+        n_worse = len(self.scores) - 1 - self.best_index
+        return self.held_out is not None and n_worse >= self.held_out.patience
+
+    @property
+    def latest(self) -> float:
+        """The latest score, nan before the first."""
+        return self.scores[-1] if self.scores else np.nan
+
+    def reason_to_stop(self, state: State, progress: Progress) -> Status | None:
+        """Return `HELD_OUT` if patience has run out."""
+        return Status.HELD_OUT if self.is_over else None
+
+    def after_step(self, state: State, iteration: int, passes: float) -> None:
+        """Score the weights of a step if a score is due."""
+        if self.held_out is not None and passes >= self.due:
+            self.due = passes + self.held_out.cost / MAX_COST_OF_SCORES
+            violation = state.violation if state.is_screening else np.nan
+            self.evaluate(state.point.sparse_weights, iteration, state.value, violation)
+
+    def evaluate(
+        self, weights: SparseWeights, iteration: int, value: float, violation: float, is_last: bool = False
+    ) -> None:
+        """Score weights; those that a run ends with (`is_last`) are preferred to earlier ones of the same score."""
+        assert self.held_out is not None
+        score = self.held_out.score(weights)
+        best_score = self.scores[self.best_index] if self.scores else -np.inf
+        self.iterations.append(iteration)
+        self.scores.append(score)
+        if score > best_score or (is_last and score == best_score) or self.best is None:
+            self.best, self.value, self.violation = weights, value, violation
+            self.best_index = len(self.scores) - 1
+
+    def result(self) -> HeldOutScores | None:
+        """Return the scores as a part of the run's result, None if there are none."""
+        if self.held_out is None or self.best is None:
+            return None
+        return HeldOutScores(
+            self.held_out.metric,
+            self.scores[self.best_index],
+            self.iterations[self.best_index],
+            np.array(self.iterations, np.int64),
+            np.array(self.scores),
+            self.is_over,
+        )
+
 
 FEWEST_STEPS = 5  # that say something
 FASTEST, SLOWEST = 0.5, 0.9  # what a doubling of the steps may win, as a share of the one before

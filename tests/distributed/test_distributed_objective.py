@@ -28,9 +28,9 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.run import Run
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.sgd import SGDL1
+from crfqn.solvers.stopping import Run
 
 SMALL = {"tol": 1e-4, "max_iter": 60, "max_seconds": 120}
 

@@ -9,7 +9,7 @@ from crfqn import CalibratedLeastSquares, ChainCRF, MulticlassCRF, MultilabelRan
 from crfqn.errors import InputError
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 X = np.random.default_rng(0).normal(size=(30, 4))
 Y = np.where(X[:, 0] > 0, "a/b", np.where(X[:, 1] > 0, "a/c", "d"))

@@ -18,7 +18,7 @@ from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 

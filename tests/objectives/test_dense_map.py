@@ -19,7 +19,7 @@ from crfqn.objectives.objective import build_objective
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 from crfqn.threads import Pool
 

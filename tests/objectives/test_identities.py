@@ -28,7 +28,7 @@ from crfqn.solvers.prox_qn import (
     TopViolators,
     WarmStart,
 )  # fmt: skip
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy, flat
 from crfqn.taxonomy.tree import LabelTree

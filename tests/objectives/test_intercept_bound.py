@@ -18,7 +18,7 @@ from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound, unpenalised_slack
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.solvers.unpenalised import solve_unpenalised
 
 STRENGTHS = [(0.5, 0.0), (0.0, 0.4)]

@@ -14,7 +14,7 @@ from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound, count_proved_zeros
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 PROBLEMS = ["chain", "real chain", *SHAPES]
 

@@ -29,9 +29,9 @@ from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.stochastic.state import SGDState
+from crfqn.solvers.stopping import Run
 from crfqn.structures.taxonomy import flat
 from crfqn.threads import Pool
 

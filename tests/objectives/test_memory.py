@@ -64,7 +64,7 @@ def train_objective():
     from crfqn.penalties import ElasticNet
     from crfqn.solvers.minimize import minimize
     from crfqn.solvers.prox_qn import ProxQN
-    from crfqn.solvers.run import Run
+    from crfqn.solvers.stopping import Run
     from crfqn.structures.taxonomy import Taxonomy
 
     x, parents, is_label, targets = made_up()

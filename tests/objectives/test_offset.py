@@ -29,9 +29,9 @@ from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.run import Run
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import SGDState
+from crfqn.solvers.stopping import Run
 from crfqn.threads import Pool
 
 NAMES = ("chain", "flat", "multiclass", "multitask", "ranking")

@@ -16,7 +16,7 @@ from crfqn.result import Status
 from crfqn.solvers.certificate import DIGITS, best_bound, count_proved_zeros
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 
 KINDS = ["chain", "binary chain", "weighted chain", "three states", *SHAPES]

@@ -19,7 +19,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood, PartialLikelihood
-from crfqn.objectives.losses.structured import StructuralHinge
+from crfqn.objectives.losses.score_loss import StructuralHinge
 from crfqn.objectives.marginals import Marginals
 from crfqn.objectives.objective import build_objective
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
@@ -31,11 +31,11 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.run import Run
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import SGDState
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool

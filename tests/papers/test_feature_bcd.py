@@ -26,7 +26,7 @@ from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 
 pytestmark = pytest.mark.usefixtures("compiled")

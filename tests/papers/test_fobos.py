@@ -20,7 +20,7 @@ from crfqn.papers.blondel2013.fobos import FOBOS, RATES, FobosState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 F, K, N = 6, 4, 25
 PENALTIES = {  # (l1, l2, group), norm

@@ -17,7 +17,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 N, F, K = 120, 6, 3
 

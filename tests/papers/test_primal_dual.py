@@ -37,7 +37,7 @@ from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.threads import Pool
 
 pytestmark = pytest.mark.usefixtures("compiled")

@@ -13,7 +13,7 @@ from scipy import optimize
 
 from crfqn.errors import InputError
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.penalties.blocks import Partition
+from crfqn.penalties.penalty import Partition
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

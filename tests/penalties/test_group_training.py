@@ -21,7 +21,7 @@ from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Requirements
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, TopViolators
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 pytestmark = pytest.mark.usefixtures("compiled")
 CHAIN, REAL = make_problem(4, n_items=12, n_features=12, longest=3), make_problem(3, is_binary=False)

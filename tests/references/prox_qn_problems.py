@@ -23,7 +23,7 @@ from crfqn.solvers.prox_qn import (
     TopViolators,
     WarmStart,
 )  # fmt: skip
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 CHAINS = {
     "binary": make_problem(1),

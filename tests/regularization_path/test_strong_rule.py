@@ -10,7 +10,7 @@ from crfqn.regularization_path import Grid
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.solvers.strong_rule import StrongRule, strong_threshold
 
 

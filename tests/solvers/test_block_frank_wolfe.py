@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, TaxonomyCRF
 from crfqn.errors import InputError, UnsupportedObjectiveError
-from crfqn.objectives.losses.structured import StructuralHinge
+from crfqn.objectives.losses.score_loss import StructuralHinge
 from crfqn.objectives.objective import Objective, build_objective, in_blocks
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
@@ -27,7 +27,7 @@ from crfqn.result import Status
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.frank_wolfe_state import FrankWolfeState
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 L2 = 0.7
 PENALTY = ElasticNet(0.0, L2)

@@ -23,10 +23,9 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Constants, ProxQN, Stage, TopViolators, WarmStart
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.run import Run
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
-from crfqn.solvers.validation import ValidationSet
+from crfqn.solvers.stopping import Run, ValidationSet
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crfqn.penalties.blocks import Partition
+from crfqn.penalties.penalty import Partition
 from crfqn.solvers.prox_qn import Constants
 from crfqn.solvers.prox_qn.step import Damping, TriedStep
 

@@ -34,7 +34,7 @@ from crfqn.solvers.dual.decomposition_kernels import solve_pairs
 from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.threads import Pool
 
 assert crfqn.objectives  # registers the views

@@ -40,7 +40,7 @@ from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.solvers.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.structures.chain import Chain

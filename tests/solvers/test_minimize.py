@@ -23,7 +23,7 @@ from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import State
 from crfqn.solvers.prox_qn import Backtracking, ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.time_limit import GRACE, TimeLimit, check_time, end_computations
 
 COLUMNS = ("seconds", "value", "gap", "violation", "passes", "n_active", "n_nonzero", "is_screening")

@@ -19,7 +19,7 @@ from crfqn.result import Status
 from crfqn.solvers.line_search import decrease_by_slopes
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 pytestmark = [pytest.mark.usefixtures("compiled"), pytest.mark.filterwarnings("error")]
 KINDS = ("chain", "forest", "labels at inner nodes", "flat")

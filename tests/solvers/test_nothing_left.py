@@ -13,7 +13,7 @@ from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 
 class TestNothingLeft:

@@ -6,8 +6,8 @@ import pytest
 from crfqn import ChainCRF
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Constants, ProxQN
-from crfqn.solvers.run import Run
-from crfqn.solvers.stochastic.online_start import FEWEST_POSITIONS, OnlineStart
+from crfqn.solvers.prox_qn.prox_qn import FEWEST_POSITIONS, OnlineStart
+from crfqn.solvers.stopping import Run
 
 LENGTH = 25
 

@@ -28,9 +28,9 @@ from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
 from crfqn.solvers.stochastic.perceptron import AROW, AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.state import PerceptronState
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 
 PROBLEMS: dict[str, Problem | TreeProblem] = {

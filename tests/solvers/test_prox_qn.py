@@ -17,7 +17,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Constants, ProxQN, TokenWise, TopViolators  # fmt: skip
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 pytestmark = pytest.mark.usefixtures("compiled")
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]

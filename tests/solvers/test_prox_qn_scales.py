@@ -28,7 +28,7 @@ from crfqn.solvers.prox_qn import (
     TokenWise,
     TopViolators,
 )  # fmt: skip
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 
 pytestmark = pytest.mark.usefixtures("compiled")

@@ -15,7 +15,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import AllCoordinates, ProxQN, Stage, WarmStart  # fmt: skip
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

@@ -25,10 +25,10 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.run import Run
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import SGDState
+from crfqn.solvers.stopping import Run
 from crfqn.solvers.strong_rule import StrongRule
 
 CHAIN, FLAT = make_problem(1), make_tree_problem("flat", 3, n_items=60, n_features=8)

@@ -38,7 +38,7 @@ from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.coordinate.row_state import AndersonHistory, LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 
 
 def rows_at(point):

@@ -17,7 +17,7 @@ from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.coordinate.row_kernels import PARTS
 from crfqn.solvers.coordinate.row_state import FEWEST_ENTRIES, LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.threads import Pool
 
 

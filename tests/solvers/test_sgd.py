@@ -24,9 +24,9 @@ from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
 from crfqn.solvers.stochastic.sgd import SGDL1, RateSearch
 from crfqn.solvers.stochastic.state import SGDState
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 
 N_EPOCHS, ETA0 = 3, 0.3

@@ -30,9 +30,9 @@ from crfqn.solvers.quasi_newton import lbfgs, secant_pairs
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN, pseudo_gradient
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
-from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.sparsa import SpaRSA
+from crfqn.solvers.stopping import Run
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

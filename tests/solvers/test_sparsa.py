@@ -15,9 +15,9 @@ from crfqn.papers.zhong2014.prox_gd import first_length
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.sparsa import SpaRSA
+from crfqn.solvers.stopping import Run
 
 F, K = 6, 4
 PENALTIES = {  # (l1, l2, group), norm

@@ -12,9 +12,8 @@ from crfqn.result import Status
 from crfqn.solvers.minimize import RunRecord
 from crfqn.solvers.protocols import State
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
-from crfqn.solvers.run import Run
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.stopping import EstimateStatus, Gains, predicted_gain_of_zeros
+from crfqn.solvers.stopping import EstimateStatus, Gains, Run, predicted_gain_of_zeros
 
 
 def gains(values):

@@ -27,8 +27,15 @@ from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import LOGISTIC
 from crfqn.objectives.losses.intercept_bound import label_margins, label_range
-from crfqn.objectives.losses.score_loss import NO_DUAL, DualLoss, DualValue, Evaluation, checked_labels
-from crfqn.objectives.losses.structured import OverStructure, StructuredLoss
+from crfqn.objectives.losses.score_loss import (
+    NO_DUAL,
+    DualLoss,
+    DualValue,
+    Evaluation,
+    OverStructure,
+    StructuredLoss,
+    checked_labels,
+)
 from crfqn.structures.structure import NO_TARGETS
 from crfqn.structures.taxonomy import flat
 from crfqn.threads import Pool

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.likelihood import LogPartition
-from crfqn.objectives.losses.score_loss import NO_DUAL, DualValue, Evaluation
-from crfqn.objectives.losses.structured import StructuredLoss
+from crfqn.objectives.losses.score_loss import NO_DUAL, DualValue, Evaluation, StructuredLoss
 from crfqn.structures.chain import Chain
 from crfqn.structures.structure import NO_TARGETS
 from crfqn.threads import Pool

@@ -41,7 +41,7 @@ from crfqn.papers.agarwal2014.fits import ItemStream
 from crfqn.papers.agarwal2014.generalized import HALF, LEAST_SQUARES_PARAMETERS, LeastSquaresPredictions
 from crfqn.papers.agarwal2014.generators import dense
 from crfqn.result import Progress, Result, Status, Trace
-from crfqn.solvers.validation import ValidationHistory, ValidationSet
+from crfqn.solvers.stopping import ValidationHistory, ValidationSet
 from crfqn.threads import Pool
 from crfqn.time_limit import TimeIsUp, TimeLimit
 

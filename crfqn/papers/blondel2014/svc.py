@@ -39,7 +39,7 @@ from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.threads import Pool
 
 BLOCK_NUMBERS = 1 << 23  # kernel values of a block of items in prediction: 64 MB

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.sparse import union
-from crfqn.penalties.blocks import Partition
 from crfqn.penalties.group_lasso import GroupLasso, LocalGroupLasso
-from crfqn.penalties.penalty import Layout
+from crfqn.penalties.penalty import Layout, Partition
 
 
 class LocalLargestSizes(LocalGroupLasso):

@@ -22,7 +22,7 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.likelihood import LikelihoodEvaluation
-from crfqn.objectives.losses.structured import StructuredLoss
+from crfqn.objectives.losses.score_loss import StructuredLoss
 from crfqn.objectives.objective import MethodState
 from crfqn.objectives.part import PartPoint
 from crfqn.papers.zhong2014.feature_bcd_kernels import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crfqn.objectives.operations import OVERHEAD
+from crfqn.objectives.curvature import OVERHEAD
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.objectives.point import Matrix
+from crfqn.solvers.line_search import has_curvature
 from crfqn.solvers.protocols import Vector, check_numbers
 from crfqn.solvers.prox_qn.constants import Constants
-from crfqn.solvers.quasi_newton.secant_pairs import has_curvature
 from crfqn.solvers.screened_point import ScreenedPoint
 
 NO_MATRIX = np.empty((0, 0), np.float32)

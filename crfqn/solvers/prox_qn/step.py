@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from crfqn.kernels.coordinate_descent import Limits, Subproblem
 from crfqn.kernels.coordinate_descent import QuadraticModelArrays as Model
-from crfqn.penalties.blocks import Partition
+from crfqn.penalties.penalty import Partition
 from crfqn.result import Status
 from crfqn.solvers.line_search import (  # fmt: skip
     BLURRED,

@@ -26,9 +26,9 @@ from crfqn.solvers.protocols import (
     Vector,
     check_numbers,
 )
+from crfqn.solvers.prox_qn.prox_qn import OnlineStart
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 from crfqn.solvers.smooth_point import SmoothPoint
-from crfqn.solvers.stochastic.online_start import OnlineStart
 
 
 @dataclass(frozen=True)

@@ -20,18 +20,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.solvers.line_search import SMALLEST_COSINE, has_curvature
 from crfqn.solvers.protocols import Coords, Vector
 from crfqn.solvers.quasi_newton.two_loop_kernels import two_loops
 
-SMALLEST_COSINE = 1e-8  # a pair with s'y below this share of |s| |y| would make the metric indefinite
 SMALLEST_OF_SINGLE = 1e-6  # the same where s and y are rounded to single precision
 MANY = 1 << 20
 STRETCH = 1 << 16  # coordinates that are taken to double precision at once
-
-
-def has_curvature(s: Vector, y: NDArray[np.floating], smallest: float = SMALLEST_COSINE) -> bool:
-    """Return whether a pair keeps the metric positive definite."""
-    return bool(s @ y > smallest * np.sqrt((s @ s) * (y @ y)))
 
 
 class SecantPairs:

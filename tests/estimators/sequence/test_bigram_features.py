@@ -19,7 +19,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
-from crfqn.solvers.run import Run
+from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 from crfqn.structures.contexts import Contexts
 

@@ -23,7 +23,7 @@ from crfqn.errors import InputError
 from crfqn.metrics import span_f1_score
 from crfqn.result import Status
 from crfqn.solvers.protocols import State
-from crfqn.solvers.validation import MAX_COST_OF_SCORES, ValidationHistory, ValidationSet
+from crfqn.solvers.stopping import MAX_COST_OF_SCORES, ValidationHistory, ValidationSet
 
 WORDS, LABELS = 60, np.array(["O", "B-A", "I-A"])
 WEIGHTS = np.random.default_rng(0).normal(size=(WORDS, 3))
