@@ -1,15 +1,15 @@
 """Columns of a batch as numbers, and columns of combinations of these numbers: exactly, or by hashing.
 
 Every distinct text is processed once: all further work is on arrays of integers. The values of a pattern's macros at a
-position, as digits in a mixed base, are one integer, and a table has the column of each such integer. Where the digits
-do not fit into 62 bits, the combinations of the first ones are numbered, and their number is the first digit of the
-next stage.
+position, as digits in a mixed base, are one integer, and a table maps this integer to a column. If the digits do not
+fit into 62 bits, the combinations of the first ones are numbered, and their number is the first digit of the next
+stage.
 
 Hashed features need no table and no fit, and have no names. A text is hashed once (BLAKE2b), and a combination by
 mixing the hashes of its values, so that a feature has the same column in every batch, process and machine. Features
 whose hashes have the same column are one feature.
 
-Shapes: N positions, D distinct texts of a column (marks behind them) or distinct tokens, F features, P positions of a
+Shapes: N positions, D distinct texts of a column (then its marks) or distinct tokens, F features, P positions of a
 pattern, k macros, M combinations. Sources: Weinberger, Dasgupta, Langford, Smola, Attenberg: Feature hashing for large
 scale multitask learning. ICML 2009. Steele, Lea, Flood: Fast splittable pseudorandom number generators. OOPSLA 2014
 (the mixing of 64 bits).
@@ -37,8 +37,8 @@ Function = Callable[[dict[str, str]], Iterable[str]]
 
 
 class TokenBatch:
-    """Columns of items, with the numbers of their texts; `marks` are read 1, 2, ... positions before an item and behind
-    it, the last one also further out."""
+    """Columns of items, with the numbers of their texts; `marks` are read 1, 2, ... positions before and after an
+    item, the last one also further out."""
 
     def __init__(self, columns: TokenColumns, marks: tuple[list[str], list[str]]) -> None:
         self.columns, self.marks = columns, marks
@@ -51,7 +51,7 @@ class TokenBatch:
         self._reads: dict[tuple[str, int, bool], NDArray[np.int32]] = {}
 
     def values(self, view: View) -> list[str | None]:
-        """Return what a view makes of the D distinct texts of its column, and of the marks behind them."""
+        """Return the values of a view for the D distinct texts of its column, marks last."""
         if view not in self._values:
             self._values[view] = list(map(view.function(), self._numbered(view.column)[0]))
         return self._values[view]
@@ -64,12 +64,12 @@ class TokenBatch:
         }
 
     def read(self, pattern: Pattern, numbers: Mapping[View, NDArray[Any]]) -> list[NDArray[Any]]:
-        """Return what each macro reads at each position, (N,), by the `numbers` of each view's values."""
+        """Return the number of each macro's value at each position, (N,), given the `numbers` of each view's values."""
         return [numbers[macro.view][self._read(macro)] for macro in pattern.macros]
 
     def fits(self, pattern: Pattern) -> NDArray[np.bool_] | None:
-        """Return the positions (N,) at which a pattern has a feature, None for all; one of label pairs has none at the
-        first position of an item."""
+        """Return the positions (N,) at which a pattern has a feature, None for all; a pattern of label pairs has none
+        at the first position of an item."""
         if pattern.kind == BIGRAM:
             return np.arange(self.n_positions) > self.start
         if pattern.only:
@@ -85,7 +85,7 @@ class TokenBatch:
         return (place + min(reach) >= self.start) & (place + max(reach) < self.stop)
 
     def _numbered(self, column: str) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the distinct texts of a column, with the marks behind them, and the text of each position."""
+        """Return the distinct texts of a column, marks last, and the number of the text at each position."""
         if column not in self._numbers:
             texts = self.columns.texts[column]
             distinct_texts = list(dict.fromkeys(texts))
@@ -116,8 +116,8 @@ class TokenBatch:
 
 
 class TokenFeatures:
-    """Features `<name of the function>=<text>` by functions of the user, called once for each distinct token (a dict
-    `column -> text`) to list its texts. `names` are by distinct token, `token_of` (N,) the token of each position."""
+    """Features `<name of the function>=<text>` of the user's functions, which are called once for each distinct token
+    (a dict `column -> text`) and list its texts. `names` are by distinct token, `token_of` (N,) is each position's."""
 
     def __init__(self, columns: TokenColumns, functions: Sequence[Function]) -> None:
         number_of: dict[tuple[str, ...], int] = {}
@@ -131,7 +131,7 @@ class TokenFeatures:
         ]
 
     def counts(self) -> Counter[str]:
-        """Return how often each name comes, at all positions."""
+        """Return the number of positions of each name."""
         counts: Counter[str] = Counter()
         times = np.bincount(self.token_of, minlength=len(self.names)).tolist()
         for names, n in zip(self.names, times, strict=True):
@@ -154,7 +154,7 @@ class TokenFeatures:
 
 
 def function_name(function: Function) -> str:
-    """Return what the features of a function begin with; InputError for what is no function with a name."""
+    """Return the start of the names of a function's features; InputError for anything but a function with a name."""
     name = getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
         raise InputError(
@@ -175,7 +175,7 @@ def _names(function: Function, token: dict[str, str]) -> list[str]:
 
 
 LARGEST = 2**62
-DENSE = 1 << 20  # a table of all keys is kept where there are no more of them: 4 MB
+DENSE = 1 << 20  # maximum number of keys for a table of all of them: 4 MB
 FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 MISSING = np.uint64(0)  # of a text without a value; no hash is 0
 
@@ -193,7 +193,7 @@ class Numbering(NamedTuple):
             table = np.full(size, NONE, np.int32)
             table[keys] = numbers
             return cls(np.empty(0, np.int64), table)
-        if not keys.size:  # a key that does not occur, since no keys at all would stand for a table of all
+        if not keys.size:  # a key that does not occur, since empty `keys` mean a table of all keys
             return cls(np.array([LARGEST]), np.array([NONE], np.int32))
         if (keys[1:] < keys[:-1]).any():
             order = np.argsort(keys)
@@ -215,8 +215,8 @@ class Numbering(NamedTuple):
 
 @dataclass(frozen=True)
 class Combinations:
-    """Table from combinations of k numbers, number i in 0 ... sizes[i] - 1, to columns. The keys of a stage (first,
-    stop, Numbering) are digits first ... stop - 1, behind what the stage before found."""
+    """Table from combinations of k numbers, number i in 0 ... sizes[i] - 1, to columns. The key of a stage (first,
+    stop, Numbering) is the number from the stage before, then digits first ... stop - 1."""
 
     sizes: tuple[int, ...]
     stages: tuple[tuple[int, int, Numbering], ...]
@@ -260,7 +260,7 @@ class Combinations:
 def distinct(
     values: Sequence[NDArray[np.int32]], sizes: Sequence[int], n_positions: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct combinations (M, k) that are complete, sorted, and at how many positions each stands (M,)."""
+    """Return the distinct complete combinations (M, k), sorted, and the number of positions of each (M,)."""
     complete = np.ones(n_positions, bool)
     for column in values:
         complete &= column >= 0

@@ -1,9 +1,9 @@
 """Encoder of templates: token columns in, rows of feature columns out, by arithmetic on integers.
 
 A fitted encoder has a number for each value of a view, and for each pattern a table from combinations of these numbers
-to feature columns. Names are made on request. Two features with the same name are one feature: where the values of
-macros can be told from a name in several ways (`U:a/b/c` is `a/b` and `c`, or `a` and `b/c`), `fit` makes the names
-concerned, and all their readings have one column. Shapes: I items, N positions, F features.
+to feature columns. Names are made on request. Two features with the same name are one feature: if a name can be split
+into the values of macros in several ways (`U:a/b/c` is `a/b` and `c`, or `a` and `b/c`), `fit` makes this name, and all
+its readings have one column. Shapes: I items, N positions, F features.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Texts = Mapping[View, Sequence[str]]  # the values of each view, by their number
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of an encoder: what its features are."""
+    """Settings of an encoder, which define its features."""
 
     patterns: tuple[Pattern, ...]
-    dialect: str = CRFPP  # whose marks stand for what lies beyond an item
+    dialect: str = CRFPP  # whose marks are read beyond the ends of an item
     min_count: int = 1  # features at fewer positions of the training data are left out
     n_hashed: int | None = None  # columns that all features share by hashing; None: a column each
     functions: tuple[Function, ...] = ()  # each gives further features of a token, see `TokenFeatures`
@@ -63,7 +63,7 @@ class Settings:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Names of the columns that are read; None for all, where there are functions."""
+        """Names of the columns that are read; None for all, which functions need."""
         if self.functions:
             return None
         return tuple(dict.fromkeys(view.column for view in self.views))
@@ -96,7 +96,7 @@ class Encoder:
         self._tables = [
             Combinations.build(*features, [len(self.value_number[macro.view]) for macro in pattern.macros])
             for pattern, features in zip(self.settings.patterns, self.found, strict=False)
-        ]  # none where features are hashed
+        ]  # empty if features are hashed
 
     @classmethod
     def fit(cls, settings: Settings, columns: TokenColumns) -> Encoder:
@@ -156,7 +156,7 @@ class Encoder:
         return cls(settings, value_number, readings, len(names))
 
     def transform(self, columns: TokenColumns) -> Sequences:
-        """Return the features of all positions, CSR of float32 ones; features that are not known are left out."""
+        """Return the features of all positions, CSR of float32 ones; unknown features are left out."""
         import scipy.sparse
 
         indices, indptr = self.rows(columns)
@@ -175,8 +175,8 @@ class Encoder:
         return Sequences.from_checked(matrix, columns.offsets, None)
 
     def rows(self, columns: TokenColumns) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the features that patterns give, as the columns of a CSR array of ones, and where each position's
-        begin, (N + 1,); hashed ones may come twice."""
+        """Return the features of the patterns as `indices` and `indptr` (N + 1,) of a CSR array of ones; hashed ones may
+        occur twice in a row."""
         hits = np.empty((columns.n_positions, len(self.settings.patterns)), np.int32)
         batch, n_hashed = TokenBatch(columns, marks(self.settings.dialect)), self.settings.n_hashed
         if n_hashed is None:
@@ -198,12 +198,12 @@ class Encoder:
 
     def columns_of(self, *kinds: str) -> NDArray[np.int64]:
         """Return the columns, sorted, of the features of patterns of some kinds."""
-        pairs = zip(self.settings.patterns, self.found, strict=False)  # none found where hashed
+        pairs = zip(self.settings.patterns, self.found, strict=False)  # `found` is empty if hashed
         columns = [features.columns for pattern, features in pairs if pattern.kind in kinds]
         return np.unique(np.concatenate([NO_COLUMNS, *columns]))
 
     def names(self) -> list[str]:
-        """Return the names of all columns; made anew at each call. InputError where features are hashed."""
+        """Return the names of all columns, which each call makes; InputError if features are hashed."""
         if self.settings.n_hashed is not None:
             raise InputError("hashed features have no names")
         named = [""] * self.n_features
@@ -234,14 +234,14 @@ def _columns(
     all_digits: list[NDArray[np.int64]],
     all_counts: list[NDArray[np.int64]],
 ) -> tuple[list[FoundFeatures], int]:
-    """Number the features; those whose names may have several readings by their names, with all readings of each."""
-    # Patterns that may have names in common: of which one begins as the other does.
+    """Number the features; a name that may have several readings has one number for all of them."""
+    # Patterns may have names in common if one of them begins as the other does.
     shared: set[int] = set()
     starts = sorted((pattern.literals[0], number) for number, pattern in enumerate(settings.patterns))
     for place, (first, one) in enumerate(starts):
         for second, other in starts[place + 1 :]:
             if not second.startswith(first):
-                break  # nor do those behind it, in the order of the alphabet
+                break  # nor do the later ones, in alphabetical order
             shared |= {one, other}
     texts = {view: list(numbers) for view, numbers in value_number.items()}
     features: list[FoundFeatures] = []
@@ -275,7 +275,7 @@ def _columns(
 def _readings(
     pattern: Pattern, names: Sequence[str], columns: Sequence[int], value_number: dict[View, dict[str, int]]
 ) -> FoundFeatures:
-    """Return the combinations of a pattern that have one of the names of columns; values that are new get numbers."""
+    """Return the combinations of a pattern whose name has a column; new values get numbers."""
     numbers = [value_number[macro.view] for macro in pattern.macros]
     digits: list[int] = []
     name_columns: list[int] = []
@@ -292,8 +292,8 @@ def _readings(
 def _is_named(
     pattern: Pattern, digits: NDArray[np.int64], texts: Texts, is_shared: bool
 ) -> NDArray[np.bool_]:
-    """Return the combinations (M,) whose name another may have too: none where the values before a literal lack its
-    first character, nor, where literals are single characters, of values that hold none of these."""
+    """Return whether another combination may have the same name, (M,): not if the values before each literal lack its
+    first character, nor, if literals are single characters, if the values hold none of these."""
     inner = pattern.literals[1:-1]
     if is_shared or not all(inner):
         return np.full(len(digits), is_shared or bool(inner))

@@ -1,21 +1,21 @@
-r"""Patterns: how the name of a feature is made of the texts around a position, and how texts are read out of a name.
+r"""Patterns, which make the name of a feature of the texts around a position and read these texts out of a name.
 
-A pattern is literals and macros by turns; a macro stands for a view of a column some positions away: the text itself,
-a form of it such as its shape or its ending, or what a regular expression finds. `U05:%x[-1,0]/%x[0,0]` of CRF++ and
+A pattern is alternating literals and macros; the value of a macro is a view of a column some positions away: the text,
+a form of it such as its shape or its ending, or the match of a regular expression. `U05:%x[-1,0]/%x[0,0]` of CRF++ and
 `w[-1]|w[0]` of our windows are both patterns. A view is computed once for each distinct text; None is no feature.
 
-Wapiti's regular expressions are a small language of their own: `.` any character, `\a`
-letter, `\d` digit, `\l` small and `\u` capital letter, `\w` letter or digit, `\p` punctuation, `\s` space, capitals of
-these for all others, `^` and `$`, `*` and `?` behind a character.
+Wapiti's regular expressions have `.` for any character, `\a` letter, `\d` digit, `\l` small and `\u` capital letter,
+`\w` letter or digit, `\p` punctuation, `\s` space, capitals of these for all others, `^` and `$`, and `*` and `?` after
+a character.
 
 Pattern files of CRF++ and Wapiti, read into patterns.
 
 A pattern a line: `U05:%x[-1,0]/%x[0,0]` are features of a position and its label, `B` is the weight of each pair of
 neighbouring labels, and `B01:%x[0,0]` are features of a position, its label and the one before. Beyond the item CRF++
-reads `_B-1`, `_B+1`, ... Wapiti has further small letters for `U` and `B`, `*` for both, comments behind `#`,
-`%t[0,0,"\d"]` (does the expression match: true or false), `%m[0,0,"^.?.?"]` (what matches), capital letters for a
+reads `_B-1`, `_B+1`, ... Wapiti also has small letters for `U` and `B`, `*` for both, comments after `#`,
+`%t[0,0,"\d"]` (whether the expression matches: true or false), `%m[0,0,"^.?.?"]` (the match), capital letters for a
 result in small ones (`%X`), `@` for positions counted from the item's ends (`%x[@1,0]`), and the marks `_x-1`, `_x+1`,
-... A file that uses any of this is Wapiti's, unless the caller says.
+... A file that uses any of this is Wapiti's, unless the caller names the dialect.
 
 References
 ----------
@@ -48,13 +48,13 @@ def word_shape(word: str) -> str:
 
 
 def _shape(text: str) -> str:
-    """Return the kinds of a text's characters: X capital, x small, d digit, others as they are."""
+    """Return the kinds of a text's characters: X capital, x small, d digit, others unchanged."""
     return "".join("X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in text)
 
 
 def _affix(n: int, is_lower: bool = False) -> Callable[[str], str | None]:
-    """Return what cuts the first n letters of a text, or the last -n: of texts that have so many, or of all texts in
-    small letters."""
+    """Return the function that cuts the first n letters of a text, or the last -n: None for shorter texts; with
+    `is_lower`, of any text, in small letters."""
     part = slice(n) if n > 0 else slice(n, None)
     if is_lower:
         return lambda text: text.lower()[part]
@@ -110,7 +110,7 @@ class View(NamedTuple):
     is_lower: bool = False  # the result is put in small letters
 
     def function(self) -> Callable[[str], str | None]:
-        """Return what makes the value of a text, None where there is no feature."""
+        """Return the function from a text to its value, None for no feature."""
         if self.kind in FORMS:
             return FORMS[self.kind]
         if self.kind == TEXT:
@@ -123,18 +123,18 @@ class View(NamedTuple):
         return lambda text: search(text) or ""
 
 
-MOST_STEPS = 10_000  # of Python's matcher at a text: about what a table takes
+MOST_STEPS = 10_000  # of Python's matcher at a text: about the time of `_search_by_table`
 
 
 @dataclass(frozen=True)
 class Expression:
     r"""Regular expression of Wapiti: `elements` are a character's expression, in Python's language, and `*`, `?` or
-    nothing behind it.
+    nothing after it.
 
-    Wapiti tries the beginnings of a text from the left, and at each the fewest repetitions first, and an optional
-    character before none. Where it goes without the optional character after all, since what follows did not match, it
-    keeps on counting the characters of the attempt, so that its match is longer than it should be: `a?ab` finds `abc`
-    in `abcd`. So it does here, as features are named by it.
+    Wapiti tries the beginnings of a text from the left, at each one the smaller number of repetitions first, and an
+    optional character before none. If it drops the optional character, since the following elements did not match, it
+    still counts the characters of that attempt, so that its match is too long: `a?ab` finds `abc` in `abcd`. This class
+    does the same, since the match is in the names of features.
     """
 
     elements: tuple[tuple[str, str], ...]
@@ -144,7 +144,7 @@ class Expression:
     @classmethod
     @lru_cache(maxsize=1000)
     def parse(cls, expression: str) -> Expression:
-        """Return an expression that a pattern has; InputError for one that is malformed."""
+        """Return the parsed expression; InputError for a malformed one."""
         elements: list[tuple[str, str]] = []
         is_anchored, has_end = expression.startswith("^"), False
         start = int(is_anchored)
@@ -159,7 +159,7 @@ class Expression:
             stop = start + 1 + (expression[start] == "\\")
             if stop > len(expression):
                 raise InputError(
-                    f"expected a character behind the last \\ in the expression {shorten(expression)}"
+                    f"expected a character after the last \\ in the expression {shorten(expression)}"
                 )
             repeat = expression[stop : stop + 1]
             repeat = repeat if repeat in ("*", "?") else ""
@@ -174,20 +174,20 @@ class Expression:
         return cls(tuple(elements), is_anchored, has_end)
 
     def matcher(self) -> Callable[[str], str | None]:
-        """Return what finds the match of Wapiti's matcher in a text, None for none, in a time linear in its length."""
+        """Return the function from a text to the match of Wapiti's matcher, or None, in time linear in its length."""
         pieces = [piece + ("*?" if repeat == "*" else repeat) for piece, repeat in self.elements]
         ends = r"\A" * self.is_anchored, r"\Z" * self.has_end
         find = re.compile(ends[0] + "".join(pieces) + ends[1], re.DOTALL).search
         repeats = [repeat for _, repeat in self.elements]
-        # The length of the longest text at which Python's matcher takes at most MOST_STEPS, -1 for none.
-        most = MOST_STEPS >> min(repeats.count("?"), MOST_STEPS.bit_length())
+        # The maximum length of a text at which Python's matcher takes at most MOST_STEPS, -1 for none.
+        max_steps = MOST_STEPS >> min(repeats.count("?"), MOST_STEPS.bit_length())
         power = repeats.count("*") + (not self.is_anchored)
-        longest = int(most ** (1 / power)) - 1 if power else MOST_STEPS * min(most, 1) - 1
-        # The match has the right length where no character has to be there behind an optional one.
+        max_length = int(max_steps ** (1 / power)) - 1 if power else MOST_STEPS * min(max_steps, 1) - 1
+        # The match has the right length if no required character follows an optional one.
         is_exact = "?" not in repeats or "" not in repeats[repeats.index("?") :]
 
         def search(text: str) -> str | None:
-            if len(text) > longest:
+            if len(text) > max_length:
                 return self._search_by_table(text)
             match = find(text)
             if match is None or is_exact:
@@ -199,8 +199,8 @@ class Expression:
     def _search_by_table(self, text: str) -> str | None:
         """Find the match without backtracking: O(elements x characters).
 
-        From the last element to the first, `matches[j]` is whether those from this one on match at text[j:], and
-        `lengths[j]` how many characters Wapiti counts there, also where they do not match.
+        From the last element to the first, `matches[j]` is whether the elements from this one on match at text[j:], and
+        `lengths[j]` the number of characters that Wapiti counts there, match or not.
         """
         n = len(text)
         matches, lengths = [not self.has_end] * n + [True], [0] * (n + 1)
@@ -226,14 +226,14 @@ class Expression:
         return None if start is None else text[start : start + lengths[start]]
 
 
-# What the weights of a feature are for: a label, a pair of neighbouring labels, or both.
+# The weights of a feature are per label, per pair of neighbouring labels, or both.
 UNIGRAM, BIGRAM, BOTH = "u", "b", "*"
 FIRST_POSITION, LAST_POSITION, EVERYWHERE = "first", "last", ""
 MOST_READINGS = 1_000_000  # of a name: some seconds
 
 
 class Macro(NamedTuple):
-    """Part of a pattern that depends on the data: a view, some positions further on."""
+    """Part of a pattern that depends on the data: a view at an offset from the position."""
 
     view: View
     offset: int  # if `is_absolute`, from 1 = the first position of the item, or from -1 = the last
@@ -244,9 +244,9 @@ class Macro(NamedTuple):
 class Pattern:
     """Pattern of names: literals[0] + value of macros[0] + literals[1] + ... + literals[k].
 
-    A macro that reaches beyond the item gives a mark, such as `_B-1`, where the pattern `has_marks`; else the pattern
-    gives nothing there. `only` is for patterns of the first or the last position of an item alone. `kind` is UNIGRAM,
-    BIGRAM or BOTH.
+    A macro that reaches beyond the item gives a mark, such as `_B-1`, if the pattern `has_marks`; else the pattern has
+    no feature there. `only` restricts a pattern to the first or the last position of an item. `kind` is UNIGRAM, BIGRAM
+    or BOTH.
     """
 
     literals: tuple[str, ...]
@@ -263,7 +263,7 @@ class Pattern:
         return "".join(pieces)
 
     def readings(self, name: str) -> Iterator[tuple[str, ...]]:
-        """Yield all values of the macros that have this name; usually one, more where values hold the literals.
+        """Yield all values of the macros that have this name: usually one, more if values contain the literals;
         InputError for more than MOST_READINGS."""
         first, *others = self.literals
         if not name.startswith(first):
@@ -271,7 +271,7 @@ class Pattern:
         if not others:
             yield from [()] * (name == first)
             return
-        # Where each literal may begin at the latest: before that each choice leads to a reading.
+        # The last place at which each literal may begin: every choice up to it leads to a reading.
         latest = [len(name) - len(others[-1])] if name.endswith(others[-1]) else [-1]
         for literal in reversed(others[:-1]):
             latest.append(name.rfind(literal, 0, max(latest[-1], 0)))
@@ -299,7 +299,7 @@ class Pattern:
 
 
 CRFPP, WAPITI = "crf++", "wapiti"
-# Positions beyond the item that have a mark: CRF++ takes no offset over 8, Wapiti's `#` stands for all behind 4.
+# Positions beyond the item that have a mark: CRF++ takes no offset over 8, Wapiti's `#` is the mark of all after 4.
 FARTHEST = {CRFPP: 8, WAPITI: 4}
 MACRO = re.compile(
     r'%(?P<kind>[a-zA-Z])\[(?P<origin>[@*]?)(?P<offset>[+-]?\d+),(?P<column>\d+)(?:,"(?P<expression>(?:\\.|[^"\\])*)")?\]'
@@ -311,17 +311,17 @@ class PatternFile(NamedTuple):
     """Patterns of a file."""
 
     patterns: tuple[Pattern, ...]
-    n_edge_patterns: int  # of pairs of neighbouring labels that look at no token (`B`)
+    n_edge_patterns: int  # of pairs of neighbouring labels that read no token (`B`)
     dialect: str  # "crf++" or "wapiti"
 
 
 def parse_patterns(text: str, columns: Sequence[str], dialect: str | None = None) -> PatternFile:
-    """Read a pattern file, columns numbered from 0, in the dialect whose means it uses (default; CRF++'s for those of
-    both). InputError names the line of a malformed pattern, or an unknown column or macro; there must be a pattern.
+    """Read a pattern file, columns numbered from 0, by default in the dialect whose syntax it uses (CRF++'s if both
+    have it). InputError names the line of a malformed pattern or an unknown column or macro; there must be a pattern.
 
-    One pattern that looks at no token, such as `B`, is a chain's transitions, and not among the patterns. Several of
-    them are bigram features that are there at each position: `B0` and `B1` have a weight each, which a penalty acts on,
-    and `B` twice has one that counts twice.
+    One pattern that reads no token, such as `B`, is a chain's transitions, and not among the patterns. Several of them
+    are bigram features of every position: `B0` and `B1` have a weight each, to which a penalty applies, and `B` twice
+    has one that counts twice.
     """
     lines = [(number, line.rstrip()) for number, line in enumerate(text.split("\n"), start=1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
@@ -345,7 +345,7 @@ def parse_patterns(text: str, columns: Sequence[str], dialect: str | None = None
 
 
 def marks(dialect: str) -> tuple[list[str], list[str]]:
-    """Return the marks that stand 1, 2, ... positions before the first position, and behind the last."""
+    """Return the marks 1, 2, ... positions before the first position, and after the last."""
     letter = "B" if dialect == CRFPP else "x"
     numbers = [*map(str, range(1, FARTHEST[dialect] + 1)), *([] if dialect == CRFPP else ["#"])]
     return [f"_{letter}-{number}" for number in numbers], [f"_{letter}+{number}" for number in numbers]
@@ -383,9 +383,7 @@ def _macro(match: re.Match[str], columns: Sequence[str], dialect: str) -> Macro:
         known = "%x" if dialect == CRFPP else "%x, %t, %m and their capitals"
         raise InputError(f"unknown macro {shown}; {dialect} has {known}")
     if (kind == TEXT) != (match["expression"] is None):
-        raise InputError(
-            f"{shown}: %x has two arguments, %t and %m have an expression in quotes behind these"
-        )
+        raise InputError(f"{shown}: %x has two arguments, %t and %m have an expression in quotes after these")
     offset, column = int(match["offset"]), int(match["column"])
     if column >= len(columns):
         raise InputError(

@@ -1,7 +1,7 @@
-"""Templates as users and model files write them, and as a model keeps them: the vocabulary of their features.
+"""Templates as users and model files write them, and the vocabulary of their features, which a model keeps.
 
-A `TemplateVocabulary` stands where a `Vocabulary` of names does in a model, so that a model trained on templates
-encodes token columns itself, with names when they are asked for.
+A `TemplateVocabulary` replaces the `Vocabulary` of names in a model, so that a model trained on templates encodes
+token columns itself and makes names on request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LARGEST_WIDTH = 2**31 - 1
 
 
 class TemplateVocabulary(Vocabulary):
-    """Vocabulary of an encoder's features; `source`: what the templates were made of, as a model file keeps it."""
+    """Vocabulary of an encoder's features; `source` is the `TemplateSource` as a dict, which a model file keeps."""
 
     has_attributes, encodes_items = False, True
     source: dict[str, Any]
@@ -41,7 +41,7 @@ class TemplateVocabulary(Vocabulary):
         self.encoder, self.source = encoder, source
         self.has_warned_of_tokens = self.has_warned_of_share = False
         self.has_edges = encoder.settings.has_edges
-        # Where the features are of the first column alone, the words of a raw text are an item.
+        # If all features are of the first column, the words of a raw text are an item.
         self.takes = "text" if reads_words_alone(source["columns"], encoder.settings) else "columns"
         self.is_hashed = encoder.settings.n_hashed is not None
         self.bigram_columns = encoder.columns_of(BIGRAM, BOTH)
@@ -52,7 +52,7 @@ class TemplateVocabulary(Vocabulary):
 
     @cached_property
     def names(self) -> list[str]:  # type: ignore[override]
-        """Names of the columns; "hash 17" where features are hashed."""
+        """Names of the columns; "hash 17" if features are hashed."""
         if self.is_hashed:
             return [f"hash {column}" for column in range(len(self))]
         return self.encoder.names()
@@ -70,7 +70,7 @@ class TemplateVocabulary(Vocabulary):
         )
 
     def encode_rows(self, items: Any) -> Sequences | TokenRows:
-        """Return what `encode` does as `TokenRows`, where no function makes features."""
+        """Return the features as `TokenRows`, or as `encode` does if functions make features."""
         if self.encoder.settings.functions:
             return self.encode(items)
         columns = self._columns(items)
@@ -79,7 +79,7 @@ class TemplateVocabulary(Vocabulary):
 
     @cached_property
     def watches(self) -> dict[str, ColumnWatch]:
-        """By column that is read as it is what warns of texts none of which is known."""
+        """The `ColumnWatch` of each column whose texts are features, which warns if none of its texts is known."""
         return {
             view.column: ColumnWatch(view.column, numbers)
             for view, numbers in self.encoder.value_number.items()
@@ -88,7 +88,7 @@ class TemplateVocabulary(Vocabulary):
 
     @cached_property
     def tokenizer(self) -> Tokenizer:  # type: ignore[override]
-        """What cuts raw text."""
+        """The tokenizer of raw text."""
         source, forms = self.source, self.source["token_forms"]
         return Tokenizer(
             source["tokens"],
@@ -106,7 +106,7 @@ class TemplateVocabulary(Vocabulary):
         forms = self.source["token_forms"]
         if forms is None or len(forms) == 2 or self.has_warned_of_tokens or not columns.texts:
             return columns
-        # Words that contain blanks or end in a full stop where no training token did are warned of once.
+        # Warn once of words that contain blanks or end in a full stop if no training token did.
         words = next(iter(columns.texts.values()))
         together = "\n".join(words) + "\n"
         if (STOP in forms or ".\n" not in together) and (BLANK in forms or " " not in together):
@@ -115,7 +115,9 @@ class TemplateVocabulary(Vocabulary):
         for word in words:
             has_blank = BLANK not in forms and " " in word
             has_stop = STOP not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
-            if has_blank or (has_stop and not self.tokenizer.is_abbreviation(word)):  # which it would part
+            if has_blank or (
+                has_stop and not self.tokenizer.is_abbreviation(word)
+            ):  # which the tokenizer splits
                 odd = word
                 break
         if odd is not None:
@@ -129,7 +131,7 @@ class TemplateVocabulary(Vocabulary):
         return columns
 
     def stored_source(self) -> dict[str, Any]:
-        """Return the source; InputError where there are functions, whose code a model file does not keep."""
+        """Return the source; InputError if there are functions, whose code a model file does not keep."""
         if self.encoder.settings.functions:
             names = ", ".join(map(function_name, self.encoder.settings.functions))
             raise InputError(
@@ -165,16 +167,16 @@ class TemplateSource:
     min_count: int = 1  # features at fewer positions of the training data are left out
     n_hashed: int | None = None  # columns that all features share by hashing
     words: str = ""  # the column of words, for the features of a first tagger (`word_patterns`)
-    tokens: str = UNICODE  # the tokenizer of raw text, and what is known of it, as of `Tokenizer`
-    transitions: bool = False  # pairs of neighbouring labels have weights also if the patterns have no `B`
-    has_more_columns: bool = False  # items may have others behind `columns`, as those of other tools' models
+    tokens: str = UNICODE  # the tokenizer of raw text; its fields have the meaning of those of `Tokenizer`
+    transitions: bool = False  # pairs of neighbouring labels have weights even if the patterns have no `B`
+    has_more_columns: bool = False  # items may have others after `columns`, as in other tools' models
     token_share: float | None = None
     abbreviations: tuple[str, ...] = ()
     token_forms: tuple[str, ...] | None = None
 
     @classmethod
     def from_dict(cls, table: Any) -> TemplateSource:
-        """Return what `as_dict` has written; InputError for anything else."""
+        """Return the source that `as_dict` has written; InputError for anything else."""
         names = {field.name for field in fields(cls)}
         if not isinstance(table, Mapping) or {*table} != names:
             raise InputError(
@@ -204,12 +206,12 @@ class TemplateSource:
         return cls(**settings)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return all fields as JSON values."""
         return asdict(self)
 
     def settings(self, functions: Sequence[Function] = ()) -> Settings:
-        """Return the parsed patterns; InputError for one that is none (line named), a column that is not there, a
-        number out of range, or no features at all."""
+        """Return the parsed patterns; InputError for a malformed one (line named), an unknown column, a number out of
+        range, or no features at all."""
         check_count("min_count", self.min_count, LARGEST_WIDTH)
         if self.n_hashed is not None:
             check_count("n_hashed", self.n_hashed, LARGEST_WIDTH)
@@ -242,8 +244,8 @@ class TemplateSource:
             )
 
     def fitted_to(self, columns: TokenColumns, settings: Settings) -> TemplateSource:
-        """Return the source with the tokenizer that cuts raw text as the words of the training data; without a choice
-        where raw text is no item."""
+        """Return the source with the tokenizer that cuts raw text into the words of the training data; unchanged if raw
+        text is no item."""
         if not columns.texts or not reads_words_alone(self.columns, settings):
             return self
         best = choose_tokenizer(columns.first_texts(), columns.blanks_by_item())
@@ -264,7 +266,7 @@ class TemplateSource:
 
 @dataclass(frozen=True)
 class WindowFeatures:
-    """Feature map of window templates that needs no fit of its own; `parse` makes one of their text."""
+    """Feature map of window templates, which needs no fit; `parse` makes one of their text."""
 
     patterns: tuple[Pattern, ...]
 
@@ -290,7 +292,7 @@ class WindowFeatures:
         Raises
         ------
         InputError
-            A position lacks a column, or has something else than a text there (both are named).
+            A position lacks a column, or its value is no text (position and column are named).
         """
         import scipy.sparse
 
@@ -310,15 +312,15 @@ class WindowFeatures:
 
 
 class MergedNames:
-    """The names of the features of batches or shards, where their values begin (`Vocabulary.value_starts`), and at how
-    many positions each is."""
+    """The names of the features of batches or shards, the starts of their values (`Vocabulary.value_starts`), and the
+    number of positions of each."""
 
     def __init__(self) -> None:
         self.starts: dict[str, int] = {}
         self.counts: dict[str, int] = {}
 
     def add(self, names: Sequence[str], starts: Sequence[int], counts: Sequence[int]) -> None:
-        """Add those of a batch."""
+        """Add the names of a batch."""
         for name, start, count in zip(names, starts, counts, strict=True):
             if self.starts.setdefault(name, start) != start:
                 self.starts[name] = UNKNOWN_VALUE
@@ -327,7 +329,7 @@ class MergedNames:
     def vocabulary(
         self, min_count: int, source: dict[str, Any] | None = None, has_attributes: bool = False
     ) -> Vocabulary:
-        """Return the vocabulary of the names that are frequent enough, sorted; of templates by their `source`."""
+        """Return the vocabulary of the frequent names, sorted; with a `source`, of templates."""
         names = sorted(name for name, count in self.counts.items() if min_count <= 1 or count >= min_count)
         if source is not None:
             return TemplateSource.from_dict(source).vocabulary(names)

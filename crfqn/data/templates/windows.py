@@ -1,13 +1,13 @@
 """Short ways to write patterns: windows, forms of a word, and the features of a first tagger.
 
 The window `w[-1]|w[0]` is the pair of the word before and the word here: in the text `the dog` it gives the position of
-`dog` the feature `w[-1]|w[0]=the|dog`, and nothing where it reaches beyond the item. Names, and the markers of the
-first and the last position, are those of CRFsuite's examples (Okazaki, CRFsuite tutorial: chunking). Behind a dot
-stands a form of a column, `w.suffix3[0]`: `patterns.FORMS` has them all.
+`dog` the feature `w[-1]|w[0]=the|dog`, and none if it reaches beyond the item. Names, and the markers of the first and
+the last position, are those of CRFsuite's examples (Okazaki, CRFsuite tutorial: chunking). A form of a column follows a
+dot, `w.suffix3[0]`: `patterns.FORMS` has them all.
 
 The features of a first tagger, as dicts (`word_features`) or patterns (`word_patterns`), are the word, its first and
 last letters, shape and kind, and the words around it, as in Ratnaparkhi, "A maximum entropy model for part-of-speech
-tagging" (1996), Table 1. Other columns, such as tags, count as they are, with their neighbours.
+tagging" (1996), Table 1. The texts of other columns, such as tags, and of their neighbours are features too.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ WORD_FORMS = {
     "hyphen": "has-hyphen",
 }  # forms of a word by the names of the features
 FLAGS = ("upper", "title", "digit", "hyphen")
-BESIDE = ("w", "title", "upper", "s3", "shape")  # those of a word that stands beside
-FURTHEST = 2  # positions from which the words around are seen
-# Offsets of the words around, and which of their features count.
+BESIDE = ("w", "title", "upper", "s3", "shape")  # forms of a neighbouring word
+FURTHEST = 2  # distance in positions of the words around
+# Offsets of the words around, and their forms.
 AROUND = ((-2, BESIDE[:1]), (-1, BESIDE), (1, BESIDE), (2, BESIDE[:1]))
 BIAS, FIRST, LAST = "bias", "BOS", "EOS"
 
 
 def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> tuple[Pattern, ...]:
-    """Read window templates between white space, `w[0] w[-1]|w[0]`, and with `has_ends` one feature each for the first
+    """Read window templates separated by white space, `w[0] w[-1]|w[0]`; `has_ends` adds one feature each for the first
     and the last position. InputError for none, or one that is malformed, repeated or of an unknown column."""
     patterns: list[Pattern] = []
     for word in text.split():
@@ -87,8 +87,8 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
 
     `w` is the word in small letters; `s3`, `s2`, `p3`, `p2` its last and first letters; `shape` as `word_shape`
     has it; `upper`, `title`, `digit`, `hyphen` what it is or has; `BOS` and `EOS` the first and the last word of the
-    item; `-1:w` and so on the same of a neighbour: the word up to two positions away, and its last letters, shape and
-    case where it stands beside. InputError for a text in the place of its words.
+    item; `-1:w` and so on the same of a neighbour: the word up to two positions away, and the last letters, shape and
+    case of an adjacent word. InputError for a text instead of its words.
     """
     if isinstance(words, (str, bytes)):
         raise InputError(f"expected a list of words, got {describe(words)}; cut it: sentence.split()")
@@ -120,7 +120,7 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
 
 
 def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
-    """Return these patterns for a column of words, named as in `word_features` (a flag with its value, `title=true`),
+    """Return the same patterns for a column of words, named as in `word_features` (a flag with its value, `title=true`),
     and for other columns up to two positions away, alone and with a neighbour: `pos[-1]=DT`, `pos[-1]|pos[0]=DT|NN`."""
     first, last = Pattern((FIRST,), only=FIRST_POSITION), Pattern((LAST,), only=LAST_POSITION)
     patterns = [Pattern((BIAS,)), first, last]
@@ -139,5 +139,5 @@ def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
 
 
 def _joined(start: str, *macros: Macro) -> Pattern:
-    """Return the pattern of `start` and what the macros read, with bars between."""
+    """Return the pattern of `start` and the values of the macros, with bars between."""
     return Pattern((start, *["|"] * (len(macros) - 1), ""), macros, has_marks=False)
