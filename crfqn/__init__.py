@@ -25,7 +25,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.taxonomy": ["TaxonomyCRF"],
         "regularization_path": ["crf_path"],
         "data.hybrid": ["Features"],
-        "data.sequences": ["Sequences"],
+        "data.encoding": ["Sequences"],
         "data.token_columns": ["TokenColumns"],
         "data.tokenizers": ["tokenize"],
         "data.templates.windows": ["word_features"],

@@ -24,8 +24,8 @@ from crfqn.compat.observed_chain import ObservedFeatures, Zeros, fit_observed, m
 from crfqn.compat.tagger import CrfsuiteTagger, TrainingLog
 from crfqn.compat.utils import flatten
 from crfqn.data.attributes import COLLECTIONS, SEPARATOR, attributes
+from crfqn.data.encoding import Sequences
 from crfqn.data.labels import check_labels
-from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import PLAIN_TYPES, can_be_read_again, growing_rows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError

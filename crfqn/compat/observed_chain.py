@@ -19,9 +19,8 @@ from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.chain_data import encode_items
 from crfqn.estimators.estimator import train
-from crfqn.estimators.problem import pose
+from crfqn.estimators.problem import pose, with_tasks
 from crfqn.estimators.settings import ChainSettings
-from crfqn.estimators.training import with_tasks
 from crfqn.model.space import SequenceSpace
 from crfqn.objectives.support import Support
 from crfqn.parameters import check_nonnegative

@@ -6,6 +6,7 @@ entries `name: value` of dicts. A `Vocabulary` is the names of a model, in the o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, compress, count
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.attributes import SEPARATOR, attributes
-from crfqn.data.sequences import check_feature_names
+from crfqn.errors import InputError
 
 UNSEEN = -1
 # Where the value begins in the name of a feature that dicts give as name and value, `name=value`. It begins nowhere in
@@ -229,3 +230,22 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} names)"
+
+
+def check_feature_names(names: Sequence[str], n_features: int) -> list[str]:
+    """Return the names as a list after checking that they are distinct strings, one for each column."""
+    if isinstance(names, (str, bytes)):
+        raise InputError(f"feature_names must be a list of {n_features} strings, got the single {names!r}")
+    listed = list(names)
+    if len(listed) != n_features:
+        raise InputError(f"feature_names must name each of the {n_features} columns, got {len(listed)} names")
+    if not all(issubclass(kind, str) for kind in set(map(type, listed))):
+        column = next(column for column, name in enumerate(listed) if not isinstance(name, str))
+        raise InputError(
+            f"feature_names must be strings, but that of column {column} is of type "
+            f"{type(listed[column]).__name__}: {listed[column]!r}"
+        )
+    if len(set(listed)) != n_features:
+        ((repeated, _),) = Counter(listed).most_common(1)
+        raise InputError(f"feature_names must be distinct, but {repeated!r} comes twice")
+    return listed

@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords
-from crfqn.data.encoding import encode_sequences, has_no_position
+from crfqn.data.encoding import Sequences, encode_sequences, has_no_position
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import check_item_weights
 from crfqn.data.labels import encode_labels, flat_labels
-from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import MergedNames, TemplateSource
 from crfqn.data.vocabulary import UNSEEN, Vocabulary
 from crfqn.errors import DataError, EmptyDataError, InputError

@@ -1,4 +1,4 @@
-"""Solvers and strengths by their names, and strengths that are "auto".
+"""Solvers and strengths by their names, strengths that are "auto", and the data by feature of a penalty.
 
 Strengths are chosen by the noise of gradients (`crfqn.objectives.gradient_noise`):
 
@@ -20,7 +20,7 @@ the weights of feature f; those over rows other than L1/L2 are in section 4.7 of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -29,9 +29,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, Coords
-from crfqn.choices import PENALTIES, STRENGTHS, PenaltySpec
+from crfqn.choices import BY_FEATURE, PENALTIES, STRENGTHS, ByFeatureRow, PenaltySpec
 from crfqn.errors import InputError
 from crfqn.messages import hint, shorten
+from crfqn.model.space import Space
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties.penalty import Layout
@@ -236,3 +237,55 @@ def make_penalty(name: str, strengths: Strengths, layout: Layout, norm: str | No
     class_name = row.class_name if layout.feature_groups is None else row.with_groups
     penalty: Penalty = find(class_name).from_strengths(strengths, layout._replace(norm=norm or row.norm))
     return penalty
+
+
+def given(settings: Any) -> dict[str, ByFeatureRow]:
+    """Return the rows of the parameters that are set, by name."""
+    return {name: row for name, row in BY_FEATURE.items() if getattr(settings, name, None) is not None}
+
+
+def check_by_feature(settings: Any) -> None:
+    """Raise InputError for data that the solver or the penalty does not take, or that exclude each other. A solver that
+    cannot train the loss is refused elsewhere; solver objects refuse most data when they see the penalty."""
+    solver, alone, rows = settings.solver, settings.capable_solvers, given(settings)
+    trains = [name for name in settings.SOLVERS if not alone or name in (AUTO, *alone)]
+    for name, row in rows.items():
+        able = [other for other in trains if other in row.solvers]
+        is_named, penalty = isinstance(solver, str), getattr(settings, "penalty", None)
+        cannot = solver in trains and solver not in able if is_named else learns_from_mistakes(solver)
+        if cannot or able == [AUTO]:
+            shown = repr(solver) if is_named else type(solver).__name__
+            others = f"{', '.join(map(repr, able))} do" if able != [AUTO] else "no solver of this loss does"
+            raise InputError(
+                f"{name}: {shown} takes no {row.noun}, {others}; expected None or another solver"
+            )
+        if penalty is not None and not getattr(named_penalty(penalty), row.penalties):
+            having = [other for other, kind in PENALTIES.items() if getattr(kind, row.penalties)]
+            raise InputError(
+                f"{name}: the penalty {penalty!r} has no {row.noun}; expected None, or one of the penalties {having}"
+            )
+        for other in rows.keys() & row.without:
+            raise InputError(f"{name}: with {other} expected None, {row.without[other]}")
+
+
+def with_data_by_feature(settings: Any, space: Space, layout: Layout) -> Layout:
+    """Return the layout of a penalty with the data that are set, for all columns of a training; InputError where they
+    do not fit the features."""
+    for name, row in given(settings).items():
+        if space.n_dense and not row.takes_dense:
+            raise InputError(f"{name}: expected items without a dense block, got crfqn.Features")
+        in_columns, in_layout = find(row.in_columns), find(row.in_layout)
+        by_column = in_columns(getattr(settings, name), space.axes.features, space.n_features)
+        layout = layout._replace(**{row.place: in_layout(by_column, space, layout)})
+    return layout
+
+
+def values_by_feature(settings: Any) -> dict[str, Any]:
+    """Return the data that are set, as the JSON values of a model file, by the parameter's name."""
+    out: dict[str, Any] = {}
+    for name, row in given(settings).items():
+        value, kind = getattr(settings, name), np.float64 if row.is_numeric else None
+        values = [*value.values()] if isinstance(value, Mapping) else value
+        values = np.asarray(values, kind).tolist()
+        out[name] = dict(zip(map(str, value), values, strict=True)) if isinstance(value, Mapping) else values
+    return out

@@ -24,13 +24,12 @@ from sklearn.base import clone
 
 from crfqn.arrays import Labels, Vector
 from crfqn.atomic_write import StrPath
-from crfqn.data.encoding import encode_sequences, has_no_position
+from crfqn.data.encoding import Sequences, encode_sequences, has_no_position
 from crfqn.data.features import ALL_ONES, FeatureStore
 from crfqn.data.items import check_item_weights
 from crfqn.data.labels import encode_known_labels, encode_labels
 from crfqn.data.matrices import is_matrix
 from crfqn.data.model_file import read_model, write_model
-from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import MergedNames
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import DataError, InputError

@@ -22,7 +22,18 @@ from crfqn.estimators.chain_data import (
     encode_items,
     labelled_batch,
 )
-from crfqn.estimators.estimator import Estimator, Feature, check_no_dense, prepare, strongest_features, train
+from crfqn.estimators.estimator import (
+    CALIBRATE,
+    Estimator,
+    Feature,
+    available_if,
+    check_no_dense,
+    has_probabilities,
+    of_model,
+    prepare,
+    strongest_features,
+    train,
+)
 from crfqn.estimators.online import (
     known_classes,
     learns_in_batches,
@@ -31,17 +42,8 @@ from crfqn.estimators.online import (
     refit,
     take_pass,
 )
-from crfqn.estimators.problem import Problem, start_within
+from crfqn.estimators.problem import CallbackSupportMixin, Encoded, Problem, start_within, with_tasks
 from crfqn.estimators.settings import ChainSettings
-from crfqn.estimators.sources import Encoded
-from crfqn.estimators.training import (
-    CALIBRATE,
-    CallbackSupportMixin,
-    available_if,
-    has_probabilities,
-    of_model,
-    with_tasks,
-)
 from crfqn.model.answers import SEQUENCES
 from crfqn.model.sequences import SequenceModel
 from crfqn.model.space import SequenceSpace

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crfqn.data.encoding import encode_sequences, in_columns_of
+from crfqn.data.encoding import Sequences, encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import Handover, check_item_weights, check_position_weights, class_factors
@@ -23,13 +23,11 @@ from crfqn.data.labels import (
     flat_partial_labels,
     lists_by_item,
 )
-from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import NO_COLUMNS, Vocabulary
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.blocks import Blocks
+from crfqn.estimators.problem import Encoded, InMemory, OnDisk, check_validation
 from crfqn.estimators.settings import ChainSettings
-from crfqn.estimators.sources import Encoded, InMemory, OnDisk
-from crfqn.estimators.training import check_validation
 from crfqn.estimators.transitions import (
     BrokenRules,
     find_broken,

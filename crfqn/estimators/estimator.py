@@ -7,10 +7,14 @@ one value: `encode` the data, `pose` the problem, `run` the training, and take t
 
 from __future__ import annotations
 
+import inspect
+import re
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from os import PathLike
+from types import MethodType
 from typing import Any, ClassVar, NamedTuple, Self
 
 from sklearn.base import BaseEstimator
@@ -22,11 +26,18 @@ from crfqn.data.model_file import ModelFile, write_model
 from crfqn.errors import EmptyModelWarning, InputError, check_count, warn_caller
 from crfqn.estimators.automatic import Strengths
 from crfqn.estimators.blocks import Blocks, check_alone
-from crfqn.estimators.problem import Problem, pose, run
+from crfqn.estimators.problem import (
+    Callbacks,
+    Encoded,
+    Problem,
+    held_out,
+    pass_on_interrupt,
+    pose,
+    run,
+    warn_of_end,
+)
 from crfqn.estimators.settings import NOT_SAVED, saved_values, with_saved_values
-from crfqn.estimators.sources import Encoded
 from crfqn.estimators.storage import opened, whole_content
-from crfqn.estimators.training import Callbacks, held_out, pass_on_interrupt, warn_of_end
 from crfqn.messages import describe, named_places, shorten, validation_places
 from crfqn.model.answers import LABELS, LabelAnswers
 from crfqn.model.space import Space
@@ -251,3 +262,84 @@ def strongest_features(model: Any, label: Any, n: int | None) -> list[Feature]:
         raise InputError(f"label: expected one of {shorten(labels)}, got {describe(label)}")
     check_count("n", n, or_none=True)
     return [Feature(*entry) for entry in model.strongest(labels.index(label), n)]
+
+
+OF_MODELS_ONLY = ("engine", "positions")  # parameters that a model's methods have, and an estimator's do not
+
+
+def has_probabilities(model: Any) -> bool:
+    """Return True for likelihoods; AttributeError, as scikit-learn asks, for losses without probabilities."""
+    if not model.loss_form.loss_class.has_marginals:
+        raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {model.loss!r}")
+    return True
+
+
+class AvailableIf:
+    """Method of models for which `check` is true; of others an AttributeError: that of `check`, which says why."""
+
+    def __init__(self, method: Callable[..., Any], check: Callable[[Any], object]) -> None:
+        self.method, self.check = method, check
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.method
+        if not self.check(model):
+            raise AttributeError(f"{type(model).__name__} has no {self.method.__name__}")
+        return MethodType(self.method, model)
+
+
+def available_if(check: Callable[[Any], object]) -> Any:
+    """Return the decorator of a method that only some models have. Unlike scikit-learn's decorator of this name, it
+    shows the reason that `check` gives."""
+    return lambda method: AvailableIf(method, check)
+
+
+def of_model(method: Callable[..., Any], check: Callable[[Any], object] | None = has_probabilities) -> Any:
+    """Return the method of an estimator that calls `method` of its fitted model, with the estimator's engine, on items
+    that the estimator has checked (`checked_items`); check : says which estimators have it, None: all."""
+    signature = inspect.signature(method)
+    has_engine = "engine" in signature.parameters
+
+    @wraps(method)
+    def call(self: Any, X: Any, *values: Any, **named: Any) -> Any:
+        model, X = self.current_model, self.checked_items(X)
+        if has_engine:
+            named["engine"] = self.engine
+        return getattr(model, method.__name__)(X, *values, **named)
+
+    shown = [each for each in signature.parameters.values() if each.name not in OF_MODELS_ONLY]
+    call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    not_fitted = r"\1        sklearn.exceptions.NotFittedError\n"
+    call.__doc__ = re.sub(r"(Raises\n +------\n)", not_fitted, method.__doc__ or "")
+    return call if check is None else AvailableIf(call, check)
+
+
+def calibrate(self: Any, X: Any = None, y: Any = None, *, temperature: float | None = None) -> Any:
+    """Find the temperature under which held-out labels are most probable; return the estimator.
+
+    All scores are divided by `temperature_` where they become probabilities: of labellings, positions and spans, of
+    classes and nodes. Labels do not change, files keep it, and another `fit` begins at 1 again. It minimises the mean
+    of -log P(y_t | x) over the positions, of single items over the items, between 0.01 and 100 (Guo, Pleiss, Sun,
+    Weinberger 2017, ICML, section 4.2).
+
+    Parameters
+    ----------
+    X, y : labelled items that the model was not trained on, as in `fit`
+        Positions without a known label are left out.
+    temperature : float, optional
+        The temperature, in the place of items; 1 undoes the calibration.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+    InputError
+        As in `log_likelihood`; no items, or items and a temperature at once.
+    """
+    model = self.current_model
+    labels = None if y is None else self.checked_labels(y)
+    items = None if X is None else self.checked_items(X)
+    self.model_ = model.calibrate(items, labels, self.engine, temperature=temperature)
+    return self
+
+
+CALIBRATE = available_if(has_probabilities)(calibrate)  # a method of the estimators with probabilities

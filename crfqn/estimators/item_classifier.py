@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.estimators.by_feature import given
-from crfqn.estimators.estimator import check_no_dense
+from crfqn.estimators.automatic import given
+from crfqn.estimators.estimator import CALIBRATE, available_if, check_no_dense, has_probabilities, of_model
 from crfqn.estimators.item_data import (
     Columns,
     Targets,
@@ -37,7 +37,6 @@ from crfqn.estimators.online import (
     refit,
     take_pass,
 )
-from crfqn.estimators.training import CALIBRATE, available_if, has_probabilities, of_model
 from crfqn.model.items import ItemModel
 from crfqn.model.model import Decoding
 from crfqn.model.trained import Fitted

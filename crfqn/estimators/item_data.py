@@ -25,7 +25,7 @@ from crfqn.data.token_rows import TokenRows
 from crfqn.errors import InputError
 from crfqn.estimators.blocks import Blocks
 from crfqn.estimators.labels import LabelSets, are_sets, check_classification
-from crfqn.estimators.sources import Encoded, InMemory, OnDisk
+from crfqn.estimators.problem import Encoded, InMemory, OnDisk
 from crfqn.messages import place_of
 from crfqn.model.answers import LABEL_SETS
 from crfqn.model.item_space import ItemSpace

@@ -22,12 +22,18 @@ from crfqn.data.labels import item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.blocks import Blocks
-from crfqn.estimators.estimator import Estimator, Feature, prepare, strongest_features, train
+from crfqn.estimators.estimator import Estimator, Feature, available_if, prepare, strongest_features, train
 from crfqn.estimators.item_data import Columns, encode_row_blocks, encode_rows, known_rows
 from crfqn.estimators.labels import LabelSets, check_no_rows, share_right
-from crfqn.estimators.problem import Problem
-from crfqn.estimators.sources import Encoded, InMemory, Source
-from crfqn.estimators.training import CallbackSupportMixin, available_if, check_validation, with_tasks
+from crfqn.estimators.problem import (
+    CallbackSupportMixin,
+    Encoded,
+    InMemory,
+    Problem,
+    Source,
+    check_validation,
+    with_tasks,
+)
 from crfqn.model.item_space import ItemSpace
 from crfqn.model.items import ItemModel
 from crfqn.model.labels import LabelSpace

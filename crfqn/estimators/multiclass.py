@@ -10,12 +10,18 @@ import numpy as np
 from crfqn.arrays import Vector
 from crfqn.choices import FLAT, LOSSES
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import AUTO, LINEAR_PARAMETERS, LINEAR_SOLVERS, linear_solver, named_solver
-from crfqn.estimators.by_feature import given
+from crfqn.estimators.automatic import (
+    AUTO,
+    LINEAR_PARAMETERS,
+    LINEAR_SOLVERS,
+    given,
+    linear_solver,
+    named_solver,
+)
 from crfqn.estimators.item_classifier import ClassProbabilities
 from crfqn.estimators.items import ItemEstimator, ItemParameters
+from crfqn.estimators.problem import InMemory, Source
 from crfqn.estimators.settings import Settings
-from crfqn.estimators.sources import InMemory, Source
 from crfqn.model.labels import LabelSpace
 from crfqn.parameters import with_parameter_documentation
 from crfqn.registry import find

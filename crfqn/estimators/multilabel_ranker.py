@@ -25,10 +25,8 @@ from crfqn.errors import check_count
 from crfqn.estimators.automatic import LINEAR_PARAMETERS, LINEAR_SOLVERS, linear_solver
 from crfqn.estimators.items import ItemEstimator, ItemParameters
 from crfqn.estimators.labels import LabelSets
-from crfqn.estimators.problem import Problem, pose, run
+from crfqn.estimators.problem import Callbacks, Encoded, InMemory, Problem, pass_on_interrupt, pose, run
 from crfqn.estimators.settings import Settings
-from crfqn.estimators.sources import Encoded, InMemory
-from crfqn.estimators.training import Callbacks, pass_on_interrupt
 from crfqn.model.answers import LABEL_SETS
 from crfqn.model.items import ItemModel, Thresholds
 from crfqn.model.labels import LabelSpace

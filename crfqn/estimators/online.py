@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
+from crfqn.data.encoding import Sequences
 from crfqn.data.items import check_item_weights
 from crfqn.data.labels import encode_labels
-from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import FROM_MISTAKES, learns_from_mistakes
 from crfqn.estimators.estimator import prepare, train
-from crfqn.estimators.training import with_tasks
+from crfqn.estimators.problem import with_tasks
 from crfqn.model.trained import Trained
 from crfqn.objectives.linear.feature_map import centred_weights, given_weights
 from crfqn.objectives.objective import Objective

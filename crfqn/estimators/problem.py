@@ -4,35 +4,117 @@
     pose(encoded, settings) -> Problem      what is minimised, under which penalty, and from where
     run(problem, settings) -> Training      the training, by `minimize`
 
-Each family of estimators encodes its data (`chain_data.py`, `item_data.py`); the other two steps are here.
+Each family of estimators encodes its data (`chain_data.py`, `item_data.py`); the other two steps are here, with what
+stands around a training: callbacks, held-out items, warnings at its end. A `Source` says where the items are: in
+memory, in blocks on disk, or in shards on workers (`sharded_chain.py`). scikit-learn has callbacks from 1.9 on; before,
+the estimators have no `set_callbacks`. Shapes: I items, N positions, K states.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
+from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
-from crfqn.estimators.automatic import Strengths, chosen_strengths, described, learns_from_mistakes
-from crfqn.estimators.by_feature import with_data_by_feature
+from crfqn.data.features import FeatureStore
+from crfqn.errors import InputError, warn_caller, without_item_warnings
+from crfqn.estimators.automatic import (
+    Strengths,
+    chosen_strengths,
+    described,
+    learns_from_mistakes,
+    with_data_by_feature,
+)
+from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.checkpoint import Checkpoint
-from crfqn.estimators.settings import Settings
-from crfqn.estimators.sources import Encoded
-from crfqn.estimators.training import reason_of_empty
-from crfqn.messages import tell
+from crfqn.estimators.settings import Settings, named_scorer
+from crfqn.messages import named_places, tell, validation_places
 from crfqn.model.space import Space
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.objective import build_objective
+from crfqn.objectives.part import Part
 from crfqn.objectives.support import Support
 from crfqn.penalties import Ridge
 from crfqn.penalties.penalty import Layout
-from crfqn.result import Result
+from crfqn.progress import ProgressDisplay, telling_of_compilation
+from crfqn.result import Progress, Result, Status
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.protocols import Objective, Penalty
 from crfqn.solvers.stopping import Run, ValidationSet
+from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool
+
+
+class Source(ABC):
+    """Where items are."""
+
+    @abstractmethod
+    def objective(self, support: Support | None, pool: Pool) -> Any:
+        """Return the loss of the items, of weights on a support; None: of all weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """The labelled items of a training, wherever they are.
+
+    space : of the weights; n_positions : N
+    support : the weights that may be other than 0, None for all
+    keeps_source : whether the model takes more of the items than weights, after the training
+    """
+
+    space: Space
+    source: Source
+    n_positions: int
+    support: Support | None = None
+    keeps_source: bool = False
+
+    def objective(self, pool: Pool) -> Any:
+        """Return the loss to minimise."""
+        return self.source.objective(self.support, pool)
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory(Source):
+    """Items in memory.
+
+    weights : of the items, (I,), None where each counts once
+    offset : scores before any weight, (K, N), None for 0
+    """
+
+    features: FeatureMap
+    loss: ScoreLoss
+    weights: Vector | None
+    offset: Vector | None = None
+
+    def objective(self, support: Support | None, pool: Pool) -> Any:
+        self.features.pool = pool
+        return build_objective(self.features, self.loss, self.weights, support, self.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class OnDisk(Source):
+    """Items in blocks of a folder; loss_of : makes the loss of a block's features and labels."""
+
+    blocks: Blocks
+    loss_of: Callable[[FeatureStore, Any], ScoreLoss]
+    has_constant: bool = False
+
+    def objective(self, support: Support | None, pool: Pool) -> Any:
+        def make(block: Block, pool: Pool) -> Part:
+            store = block.store.with_constant() if self.has_constant else block.store
+            return Part(SparseMap(store, pool), self.loss_of(store, block.targets), block.weights, support)
+
+        return self.blocks.objective(make, pool)
 
 
 @dataclass(eq=False)
@@ -143,3 +225,131 @@ def start_within(support: Support | None, start: SparseWeights | None) -> Sparse
         return start
     stays = support.contains(start.coords)
     return SparseWeights(start.coords[stays], start.weights[stays])
+
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    HAS_CALLBACKS = True
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stand-in of scikit-learn's mixin, without anything."""
+
+    HAS_CALLBACKS = False
+
+SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def with_tasks(fit: Fit) -> Fit:
+    """Return a `fit(self, X, y, ...)` that reports its beginning and end to scikit-learn's callbacks, if there are any,
+    and, if it is verbose, a compilation to stderr."""
+
+    @wraps(fit)
+    def reporting(self: Any, X: Any, y: Any = None, *others: Any, **named: Any) -> Any:
+        with telling_of_compilation() if self.verbose else nullcontext():
+            if not (hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")):
+                return fit(self, X, y, *others, **named)
+            context = self._init_callback_context(max_subtasks=self.max_iter)
+            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            fitted = fit(self, X, y, *others, **named)
+            context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
+            return fitted
+
+    return cast(Fit, with_callbacks(reporting) if HAS_CALLBACKS else reporting)
+
+
+class Callbacks:
+    """All callbacks of a training as one, open while it runs; is_watched : whether held-out items are scored.
+
+    The iterations are tasks of scikit-learn's callbacks, where the estimator has any, each reported once.
+    """
+
+    def __init__(self, estimator: Any, is_watched: bool = False) -> None:
+        self.estimator, self.n_reported = estimator, 0
+        self.context = getattr(estimator, "_callback_fit_ctx", None)
+        is_sent = getattr(estimator, "client", None) is not None
+        self.display = ProgressDisplay(None, is_watched, is_sent) if estimator.verbose else None
+
+    def __call__(self, record: Progress) -> bool:
+        estimator, stops = self.estimator, False
+        if self.display:
+            self.display(record)
+        if self.context is not None and self.n_reported < record.iteration <= estimator.max_iter:
+            self.n_reported = record.iteration
+            task = self.context.subcontext(task_name="iteration")
+            task.call_on_fit_task_begin(estimator=estimator)
+            stops = bool(task.call_on_fit_task_end(estimator=estimator))
+        return (estimator.callback is not None and bool(estimator.callback(record))) or stops
+
+    def __enter__(self) -> Callbacks:
+        if self.display:
+            self.display.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.display:
+            self.display.__exit__(*error)
+
+
+def check_validation(validation: Any) -> tuple[Any, Any]:
+    """Return `validation` if it is a pair (X, y), else raise InputError."""
+    if not (isinstance(validation, (tuple, list)) and len(validation) == 2):
+        raise InputError(f"validation: expected a pair (X, y), got {type(validation).__name__}")
+    return validation[0], validation[1]
+
+
+def held_out(
+    estimator_of: Callable[[SparseWeights], Any], settings: Any, X: Any, y: Any, cost: float
+) -> ValidationSet:
+    """Return the items X with labels y as what a run is watched by, each look at a `cost` in passes over the training
+    data; estimator_of : makes a fitted estimator of weights."""
+    name, scorer = named_scorer(settings.scoring, settings.default_scores)
+
+    def score(weights: SparseWeights) -> float:
+        with named_places(validation_places()), without_item_warnings():
+            return float(scorer(estimator_of(weights), X, y))
+
+    return ValidationSet(score, cost, settings.patience, name, (X, y))
+
+
+def warn_of_end(result: Result, tol: float, is_convex: bool) -> None:
+    """Warn of a training that has not ended well: without convexity there is no better end than a stationary point."""
+    ends_well = result.status.is_regular or (result.status is Status.STATIONARY and not is_convex)
+    if ends_well or result.status is Status.INTERRUPTED:
+        return
+    distance = f"no certified gap, largest violation {result.violation:.2g}"
+    if np.isfinite(result.gap):
+        distance = f"relative gap {result.gap:.2g}"
+    if not np.isnan(result.estimated_gap):
+        distance += f", by estimate {result.estimated_gap:.2g}"
+    warn_caller(f"{result.message} ({distance}, tol {tol:g}, {result.n_iter} iterations)", ConvergenceWarning)
+
+
+def pass_on_interrupt(result: Result) -> None:
+    """Raise the KeyboardInterrupt that ended a training, whose weights are kept: a search over models must stop too."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+
+
+def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> str | None:
+    """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all
+    are, or no weight would change the loss, as with one label."""
+    is_kept = ~penalty.is_smooth(result.coords)
+    is_empty = penalty.min_threshold > 0 and result.status in SOLVED and not result.weights[is_kept].any()
+    if not is_empty:
+        return None
+    name = "group_l1" if getattr(penalty, "group_l1", 0.0) > 0 else "l1"
+    if not objective.has_curvature:  # a subgradient does not tell it
+        advice = "choose a smaller one"
+    else:
+        point = solve_unpenalised(objective.at(result.coords, result.weights), penalty.unpenalised)
+        largest = largest_strength(name, objective, penalty, point)
+        if largest == 0.0 and name == "group_l1" and penalty.l1 > 0:  # l1 alone is too strong
+            name, largest = "l1", largest_strength("l1", objective, penalty, point)
+        if largest == 0.0:
+            return None
+        advice = f"the largest useful {name} is {largest:.4g}"
+    which = "all weights of sparse features" if penalty.ridge.coords.size else "all weights"
+    return f"{which} are zero under {name} = {getattr(penalty, name):.4g}; {advice}"

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from sklearn.utils import check_random_state
 
+from crfqn import metrics
 from crfqn.choices import STRENGTHS, STRUCTURED, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
@@ -20,15 +21,15 @@ from crfqn.estimators.automatic import (
     STRUCTURED_SOLVERS,
     SolverTable,
     Strengths,
+    check_by_feature,
     check_solver,
     is_auto,
     make_penalty,
     named_penalty,
     named_solver,
     strengths_of,
+    values_by_feature,
 )
-from crfqn.estimators.by_feature import check_by_feature, values_by_feature
-from crfqn.estimators.training import CHUNK_F1, OWN_SCORE, TOKEN_SCORE, OwnScores, named_scorer
 from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.parameters import PARAMETERS, Parameter, check_parameters
@@ -284,3 +285,43 @@ class ChainSettings(Settings):
         if isinstance(rules, dict):
             values = values | {"constraints": Transitions.from_json(rules)}
         return super().from_stored(values)
+
+
+OWN_SCORE = "accuracy"  # what the estimators' `score` returns
+TOKEN_SCORE, CHUNK_F1 = "token_accuracy", "chunk_f1"
+
+
+class OwnScores(NamedTuple):
+    """Names of the scores of an estimator: by default, and by the name "f1"."""
+
+    default: str
+    f1: str
+
+
+def named_scorer(scoring: Any, own: OwnScores) -> tuple[str, Callable[..., float]]:
+    """Return the score that an estimator's `scoring` stands for, and its name; InputError for an unknown one. "f1" is
+    of spans by the estimator's scheme, else of chunks of IOB labels; of single labels "f1_macro". Without `scoring` it
+    is "f1" with a scheme, else the accuracy."""
+    scoring = own.default if scoring is None else own.f1 if scoring == "f1" else scoring
+    if scoring == OWN_SCORE:
+        return OWN_SCORE, lambda model, X, y: model.score(X, y)
+    if callable(scoring):
+        return getattr(scoring, "__name__", "score"), scoring
+    return (CHUNK_F1, metrics.chunk_scorer()) if scoring is own.f1 == CHUNK_F1 else named_scorer_of(scoring)
+
+
+def named_scorer_of(name: Any) -> tuple[str, Callable[..., float]]:
+    """Return a scorer of `crfqn.metrics`, or else of scikit-learn, with its name."""
+    try:
+        return str(name), metrics.find_scorer(name)
+    except InputError as error:
+        from sklearn.metrics import get_scorer
+
+        if isinstance(name, str):
+            try:
+                return name, get_scorer(name)
+            except ValueError:
+                pass
+        raise InputError(
+            f"scoring: {error}; names of scikit-learn's and a callable(estimator, X, y) are taken, too"
+        ) from None

@@ -18,8 +18,8 @@ from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_colu
 from crfqn.distributed.workers import connected, run_tasks
 from crfqn.errors import InputError
 from crfqn.estimators.chain_data import ChainLoss, loss_of, possible_support, space_of
+from crfqn.estimators.problem import Encoded, Source
 from crfqn.estimators.settings import ChainSettings
-from crfqn.estimators.sources import Encoded, Source
 from crfqn.estimators.transitions import ERROR, refuse_bigrams
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.part import Part

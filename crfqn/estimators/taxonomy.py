@@ -12,10 +12,10 @@ from crfqn.data.labels import item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, STRUCTURED_SOLVERS
+from crfqn.estimators.estimator import available_if, has_probabilities, of_model
 from crfqn.estimators.item_classifier import ClassProbabilities
 from crfqn.estimators.items import ItemEstimator, ItemParameters
 from crfqn.estimators.settings import STRUCTURED_PARAMETERS, Settings
-from crfqn.estimators.training import available_if, has_probabilities, of_model
 from crfqn.messages import shorten
 from crfqn.model.items import ItemModel
 from crfqn.model.labels import LabelSpace

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from crfqn.data.encoding import Sequences
 from crfqn.data.files import read_text
 from crfqn.data.numbering import increasing_columns
-from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoder import Encoder
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary
 from crfqn.data.token_columns import TokenColumns

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels
+from crfqn.data.encoding import Sequences
 from crfqn.data.items import locate
 from crfqn.data.labels import PartialLabels, encode_partial_labels, flat_partial_labels
 from crfqn.data.schemes import BORDER, find_scheme
-from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, warn_caller
 from crfqn.messages import describe, named_places, place_of, places_among, shorten

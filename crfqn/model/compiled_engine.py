@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.blas import single_threaded_blas
-from crfqn.data.encoding import encode_new
+from crfqn.data.encoding import Sequences, encode_new
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import Items
 from crfqn.data.labels import encode_constraints, split_by_item
 from crfqn.data.matrices import is_plain_array
-from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.data.vocabulary import NO_COLUMNS
 from crfqn.errors import InputError

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crfqn.data.encoding import Sequences
 from crfqn.data.file_parts import cut_at_lines, cut_parts
 from crfqn.data.files import STANDARD_INPUT, Part, check_regular, is_blank, read_text
 from crfqn.data.pixels import PixelPairs
-from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data_options import OF_COLUMNS, OF_TEMPLATES

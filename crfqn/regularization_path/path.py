@@ -24,9 +24,8 @@ from sklearn.utils import _safe_indexing as take
 
 from crfqn.arrays import SparseWeights
 from crfqn.blas import single_threaded_blas
-from crfqn.data.encoding import encode_sequences
+from crfqn.data.encoding import Sequences, encode_sequences
 from crfqn.data.labels import split_by_item
-from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError, warn_caller, without_item_warnings
 from crfqn.estimators.automatic import AUTO, Strengths, chosen_strengths
 from crfqn.estimators.chain import ChainCRF

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
 
-from crfqn.data.encoding import encode_sequences
+from crfqn.data.encoding import Sequences, encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.matrices import BLOCK
-from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 

@@ -10,10 +10,10 @@ from feature_stores import DTYPES, FORMATS, assert_holds, from_matrix, random_ma
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crfqn.data.encoding import Sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import check_offsets, locate
 from crfqn.data.matrices import check_sparse
-from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 
 

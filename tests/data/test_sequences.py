@@ -23,8 +23,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import _safe_indexing, resample, shuffle
 
 from crfqn import ChainCRF, MulticlassCRF
+from crfqn.data.encoding import Sequences
 from crfqn.data.items import Handover
-from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 
 OFFSETS = np.array([0, 3, 4, 4, 9, 12])

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from crfqn import ChainCRF
 from crfqn.choices import CHUNKING
-from crfqn.data.encoding import encode_sequences
-from crfqn.data.sequences import Sequences
+from crfqn.data.encoding import Sequences, encode_sequences
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError

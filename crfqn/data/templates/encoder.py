@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.sequences import Sequences, check_feature_names
+from crfqn.data.encoding import Sequences
 from crfqn.data.templates.batch import (
     NONE,
     Combinations,
@@ -30,6 +30,7 @@ from crfqn.data.templates.batch import (
 )
 from crfqn.data.templates.patterns import CRFPP, UNIGRAM, Pattern, View, marks
 from crfqn.data.token_columns import TokenColumns
+from crfqn.data.vocabulary import check_feature_names
 from crfqn.errors import InputError
 
 NO_COLUMNS: NDArray[np.int64] = np.empty(0, np.int64)

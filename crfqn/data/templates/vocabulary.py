@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crfqn.choices import CHUNKING
 from crfqn.data.column_watch import ColumnWatch
-from crfqn.data.sequences import Sequences
+from crfqn.data.encoding import Sequences
 from crfqn.data.templates.batch import Function, function_name
 from crfqn.data.templates.encoder import Encoder, Settings
 from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern, View, parse_patterns

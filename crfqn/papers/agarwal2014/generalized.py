@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, SolverTable
+from crfqn.estimators.estimator import available_if
 from crfqn.estimators.items import ItemEstimator, ItemParameters
 from crfqn.estimators.labels import LabelSets
 from crfqn.estimators.settings import Settings
-from crfqn.estimators.training import available_if
 from crfqn.model.labels import LabelSpace
 from crfqn.model.model import Decoding
 from crfqn.objectives.losses.likelihood import MultinomialLogistic

@@ -33,7 +33,7 @@ from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.item_data import READ, Columns, Targets, check_classes, read_rows, validated
 from crfqn.estimators.items import ItemPredictions
 from crfqn.estimators.labels import LabelSets, are_sets
-from crfqn.estimators.training import Callbacks, CallbackSupportMixin, pass_on_interrupt, with_tasks
+from crfqn.estimators.problem import Callbacks, CallbackSupportMixin, pass_on_interrupt, with_tasks
 from crfqn.model.content import ModelContent, finite, read_names, read_size
 from crfqn.model.labels import LabelSpace
 from crfqn.model.trained import Fitted, FittedModel, Trained

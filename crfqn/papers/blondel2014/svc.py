@@ -26,7 +26,7 @@ from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.item_data import Columns, validated
 from crfqn.estimators.items import ItemPredictions
 from crfqn.estimators.labels import share_right
-from crfqn.estimators.training import pass_on_interrupt
+from crfqn.estimators.problem import pass_on_interrupt
 from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_entries, read_labels
 from crfqn.model.trained import Fitted, FittedModel, Trained
 from crfqn.objectives.executors import LocalParts

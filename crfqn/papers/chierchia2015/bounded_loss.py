@@ -119,7 +119,7 @@ class BoundedSplitting(HingeSplitting):
 
 @dataclass(frozen=True, eq=False)
 class BoundedLoss:
-    """Items whose loss is bounded, and not minimised; source : `crfqn.estimators.sources.InMemory`."""
+    """Items whose loss is bounded, and not minimised; source : `crfqn.estimators.problem.InMemory`."""
 
     source: Any
     bound: float

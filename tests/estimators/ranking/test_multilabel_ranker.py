@@ -18,7 +18,7 @@ import crfqn
 from crfqn import MulticlassClassifier, MultilabelRanker, crf_path
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators import sources
+from crfqn.estimators import problem as steps
 from crfqn.estimators.multilabel_ranker import fewest_errors, item_thresholds, largest_f1
 from crfqn.regularization_path import Grid
 
@@ -232,8 +232,8 @@ class TestThresholds:
     @pytest.mark.parametrize("most_numbers", [None, 60])
     def test_every_model_of_a_path_has_its_own(self, monkeypatch, most_numbers):
         if most_numbers is not None:  # in blocks of ten items
-            small = partial(sources.build_objective, most_numbers=most_numbers, block_numbers=40)
-            monkeypatch.setattr(sources, "build_objective", small)
+            small = partial(steps.build_objective, most_numbers=most_numbers, block_numbers=40)
+            monkeypatch.setattr(steps, "build_objective", small)
         path = crf_path(MultilabelRanker(tol=1e-6), X, TABLE, grid=Grid(3, ratio=0.1, inner_tol=1e-6))
         for fitted in path.models[1:]:
             alone = MultilabelRanker(group_l1=fitted.group_l1, tol=1e-6).fit(X, TABLE)

@@ -162,7 +162,7 @@ class TestOneSentence:
         model = ChainCRF(l1=0.5).fit(dicts(PROBLEM), PROBLEM.targets)
         checked = []
         monkeypatch.setattr(
-            "crfqn.data.sequences.check_feature_names", lambda *arguments: checked.append(arguments)
+            "crfqn.data.vocabulary.check_feature_names", lambda *arguments: checked.append(arguments)
         )
         model.predict(dicts(PROBLEM)[:1])
         assert checked == []

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import crfqn
 from crfqn import ChainCRF, Sequences
 from crfqn.errors import InputError
-from crfqn.estimators import sources
+from crfqn.estimators import problem as steps
 from crfqn.objectives.objective import build_objective
 from crfqn.result import Status
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, TopViolators
@@ -331,7 +331,7 @@ class TestWarmStart:
         more, y = [*X, [["new", "w0"], ["w1"]]], [*PROBLEM.labels, [7, 0]]
         whole = ChainCRF(l1=0.5, tol=1e-5).fit(more, y, start=old)
         monkeypatch.setattr(
-            sources, "build_objective", partial(build_objective, most_numbers=0, block_numbers=50)
+            steps, "build_objective", partial(build_objective, most_numbers=0, block_numbers=50)
         )
         blocks = ChainCRF(l1=0.5, tol=1e-5)
         assert blocks.prepare(more, y, start=old).objective.whole is None

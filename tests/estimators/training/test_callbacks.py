@@ -102,7 +102,7 @@ def test_progress_bars_in_a_search(capsys):
 OLD = """
 import sys
 sys.modules["sklearn.callback"] = None  # as before 1.9: importing it fails
-from crfqn.estimators import training as callbacks
+from crfqn.estimators import problem as callbacks
 import numpy as np
 assert not callbacks.HAS_CALLBACKS
 class Model:
