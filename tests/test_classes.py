@@ -13,8 +13,6 @@ import crfqn
 
 PACKAGE = Path(crfqn.__file__).parent
 LONGEST = 3
-# Losses are a likelihood or a hinge, over a structure or of margins, and one of these.
-LONGER = {"crfqn.objectives.losses": 5}
 NAMED_TUPLES = {"_replace", "_asdict", "_fields"}  # of the standard library
 FOREIGN = {"future._state"}  # of dask's
 
@@ -58,21 +56,11 @@ def too_long(trees: Mapping[str, ast.Module]) -> list[list[str]]:
     """Return the chains that are longer than they may be."""
     bases = bases_of_classes(trees)
     chains = [longest_chain(name, bases) for name in bases]
-    limits = [
-        next((most for folder, most in LONGER.items() if chain[-1].startswith(folder)), LONGEST)
-        for chain in chains
-    ]
-    return [chain for chain, most in zip(chains, limits, strict=True) if len(chain) > most]
+    return [chain for chain in chains if len(chain) > LONGEST]
 
 
 def test_chains_of_inheritance_have_three_classes():
     assert too_long(modules()) == []
-
-
-def test_every_exception_is_needed():
-    chains = [longest_chain(name, bases) for bases in [bases_of_classes(modules())] for name in bases]
-    longest = {folder: max(len(c) for c in chains if c[-1].startswith(folder)) for folder in LONGER}
-    assert longest == LONGER
 
 
 def test_a_long_chain_is_seen():

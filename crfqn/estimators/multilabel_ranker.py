@@ -197,7 +197,8 @@ def unseen_scores(
     space, source, features = problem.space, problem.source, copy(problem.source.features)
     features.pool = Pool(1)
     weights = np.ones(features.n_items) if source.weights is None else source.weights
-    part = InMemory(features.take(train)[0], source.loss.of(train), weights[train])
+    kept, positions = features.take(train)
+    part = InMemory(kept, source.loss.take(train, positions, kept.offsets), weights[train])
     posed = pose(Encoded(space, part, train.size), fold, space.weights(model))
     result = run(posed, fold, Callbacks(fold)).result
     pass_on_interrupt(result)

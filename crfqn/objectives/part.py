@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,8 +241,7 @@ class Part:
 
     def squared_ranges(self) -> tuple[Vector, Vector]:
         """Return the squares of the `Ranges` of this part, which add up."""
-        loss: Any = self.loss
-        return self.map.item_ranges(self.weights), loss.edge_ranges(self.weights)
+        return self.map.item_ranges(self.weights), self.loss.structure.edge_ranges(self.weights)
 
 
 def first_decile(values: NDArray[np.float32]) -> float:

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Vector
+from crfqn.arrays import Labels, Vector
 from crfqn.kernels.margins import MULTICLASS, MULTITASK, multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.intercept_bound import label_margins, label_range
@@ -69,17 +69,19 @@ def mixed_of_pairs(
     return np.where(is_violated, -2.0, 0.0)
 
 
-class SquaredHinge(SingleLabel):
-    """Base of the squared hinges, which row descent follows by their margins; `kernel` is one of `kernels.margins`."""
+class SquaredHingeMixin:
+    """Mixin of the squared hinges, for subclasses of `SingleLabel`; `kernel` is one of `kernels.margins`."""
 
-    is_smooth = has_curvature = has_margins = True
+    labels: Labels
+    n_states: int
     kernel: ClassVar[Callable[..., object]]
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
         """Run the kernel over all positions."""
-        losses, slacks, residual = np.empty(self.n_items), np.empty(self.n_items), np.empty_like(scores)
+        n = self.labels.size
+        losses, slacks, residual = np.empty(n), np.empty(n), np.empty_like(scores)
         arrays = (self.labels, weights, losses, slacks, residual)
-        pool.each_stretch(self.n_items, lambda first, last: self.kernel(first, last, scores, *arrays))
+        pool.each_stretch(n, lambda first, last: self.kernel(first, last, scores, *arrays))
         return HingeEvaluation(losses, residual, NO_EDGES, slacks)
 
     def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
@@ -90,11 +92,11 @@ class SquaredHinge(SingleLabel):
         return HingeDual(float(weights @ evaluation.slacks), float(weights @ evaluation.item_losses))
 
 
-class MulticlassSquaredHinge(SquaredHinge):
+class MulticlassSquaredHinge(SquaredHingeMixin, SingleLabel):
     """sum_i c_i sum_{r != y_i} max(1 - (s_y - s_r), 0)^2, equation 2 as a sum."""
 
     code, kernel = MULTICLASS, staticmethod(multiclass_hinge)
-    has_pair_duals = True
+    is_smooth = has_curvature = has_margins = has_pair_duals = True
     intercept_bound = staticmethod(label_range)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
@@ -131,10 +133,11 @@ class MulticlassSquaredHinge(SquaredHinge):
         return scores
 
 
-class MultitaskSquaredHinge(SquaredHinge):
+class MultitaskSquaredHinge(SquaredHingeMixin, SingleLabel):
     """sum_i c_i sum_r max(1 - Y_ir s_r, 0)^2, Y_ir = 1 for r = y_i and -1 otherwise: equation 11 as a sum."""
 
     code, kernel = MULTITASK, staticmethod(multitask_hinge)
+    is_smooth = has_curvature = has_margins = True
 
     def intercept_bound(self, table: Vector, step: float) -> float:
         """Return a bound on max |b|: every label has a hinge of its own, s_y >= 1, other scores <= -1."""

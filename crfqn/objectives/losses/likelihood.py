@@ -17,7 +17,7 @@ p (1 - p) for a known label as ever, and next to nothing for an unknown one. Sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,11 +32,10 @@ from crfqn.objectives.losses.score_loss import (
     DualLoss,
     DualValue,
     Evaluation,
-    OverStructure,
     StructuredLoss,
     checked_labels,
 )
-from crfqn.structures.structure import NO_TARGETS
+from crfqn.structures.structure import NO_TARGETS, Structure
 from crfqn.structures.taxonomy import flat
 from crfqn.threads import Pool
 
@@ -51,18 +50,13 @@ from crfqn.threads import Pool
 # a transition whose score is the sum of several weights, times numbers, counts for the squares of these.
 #
 # The Hessian of a partial likelihood is the difference of two such matrices: no eigenvalue is larger in size.
-@dataclass(frozen=True, eq=False)
-class LogPartition(OverStructure):
-    """Base of the losses with log partition functions, whose Hessians are covariances of counts."""
-
-    is_smooth = True
-
-    def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
-        lengths = np.diff(self.structure.offsets)
-        n_terms = np.maximum(2 * lengths - 1, 1) if self.n_edges else lengths
-        depth = int(np.diff(self.ancestors.indptr).max(initial=1))
-        per_item = 0.5 * depth * n_terms * weights
-        return np.repeat(per_item, lengths), float(per_item @ self.structure.transition_squares)
+def covariance_bounds(structure: Structure, weights: Vector) -> tuple[Vector, float]:
+    """Return the `ScoreLoss.hessian_bounds` of log partition functions, whose Hessians are covariances of counts."""
+    lengths = np.diff(structure.offsets)
+    n_terms = np.maximum(2 * lengths - 1, 1) if structure.edge_layout.size else lengths
+    depth = int(np.diff(structure.ancestors.indptr).max(initial=1))
+    per_item = 0.5 * depth * n_terms * weights
+    return np.repeat(per_item, lengths), float(per_item @ structure.transition_squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +99,11 @@ class MixtureDual(DualLoss):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Likelihood(StructuredLoss, LogPartition):
-    """-log P(y | x) under a structure."""
+class LikelihoodMixin:
+    """Mixin of the likelihoods of one labelling of each item, for subclasses of `StructuredLoss`."""
 
-    has_curvature = has_marginals = True
+    structure: Structure
+    targets: Labels
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> LikelihoodEvaluation:
         inference = self.structure.infer(scores, edges, self.targets, weights, pool)
@@ -128,26 +122,30 @@ class Likelihood(StructuredLoss, LogPartition):
     def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return the largest margin over a position's own label, by label (`intercept_bound.py`): relabelling one
         position of an item gains at most the item's loss."""
-        return label_margins(self.targets, self.n_states, losses + change, x)
+        return label_margins(self.targets, self.structure.n_states, losses + change, x)
 
     def intercept_bound(self, table: Vector, step: float) -> float:
         """Return a bound on the intercepts of some optimum, inner nodes of a taxonomy having none.
 
         The constants added to the scores of labels are all that intercepts of all nodes can do.
         """
-        return label_range(table[:, self.position_labels])
+        return label_range(table[:, self.structure.labels])
 
-    def edge_ranges(self, weights: Vector) -> Vector:
-        """Return sum_i weight_i r_ie^2, how far the count of each edge can move within item i, (E,)."""
-        return self.structure.edge_ranges(weights)
+    def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
+        return covariance_bounds(self.structure, weights)
 
 
-@dataclass(frozen=True, eq=False)
-class MultinomialLogistic(Likelihood):
+class Likelihood(LikelihoodMixin, StructuredLoss):
+    """-log P(y | x) under a structure."""
+
+    is_smooth = has_curvature = has_marginals = True
+
+
+class MultinomialLogistic(LikelihoodMixin, StructuredLoss):
     """sum_i c_i log(1 + sum_{r != y_i} exp(s_r - s_y)), equation 12 of Blondel, Seki and Uehara (2013) as a sum: the
     likelihood of the flat structure, and a loss of margins for row descent; build it with `of_labels`."""
 
-    has_margins = True
+    is_smooth = has_curvature = has_marginals = has_margins = True
     code = LOGISTIC
 
     @classmethod
@@ -170,14 +168,15 @@ class MultinomialLogistic(Likelihood):
 
 
 @dataclass(frozen=True, eq=False)
-class PartialLikelihood(LogPartition):
+class PartialLikelihood(StructuredLoss):
     """-log P(y in Y_i | x_i) under a chain; allowed : bool (K, N), whether state k is in S_t. InputError for another
-    shape, and for an item of which no labelling is allowed."""
+    shape, and for an item of which no labelling is allowed. The target of a position is its first allowed label."""
 
+    targets: Labels = field(init=False)
     allowed: NDArray[np.bool_]
 
     is_convex = has_dual = False
-    has_curvature = has_marginals = True
+    is_smooth = has_curvature = has_marginals = True
 
     def __post_init__(self) -> None:
         shape = self.structure.n_states, int(self.structure.offsets[-1])
@@ -188,15 +187,7 @@ class PartialLikelihood(LogPartition):
         impossible = self.structure.impossible(self.allowed)
         if impossible.size:
             raise InputError(f"item {impossible[0]}: no labelling is allowed")
-
-    @property
-    def n_positions(self) -> int:
-        return self.allowed.shape[1]
-
-    @cached_property
-    def targets(self) -> Labels:  # type: ignore[override]
-        """The first allowed label of each position, (N,)."""
-        return self.allowed.argmax(axis=0).astype(np.int32)
+        object.__setattr__(self, "targets", self.allowed.argmax(axis=0).astype(np.int32))
 
     @cached_property
     def relevance(self) -> Vector:  # type: ignore[override]
@@ -205,8 +196,8 @@ class PartialLikelihood(LogPartition):
     def may_cut(self) -> NDArray[np.bool_]:
         return self.structure.may_cut(np.where(self.allowed.sum(axis=0) == 1, self.targets, -1))
 
-    def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
-        return self.targets[positions], np.arange(positions.size)
+    def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
+        return covariance_bounds(self.structure, weights)
 
     def marginal_residual(self, evaluation: Evaluation, weights: Vector) -> Vector:
         """Return residuals whose marginals are, where several labels are allowed, what is expected beyond those."""

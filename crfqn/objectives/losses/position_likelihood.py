@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.objectives.losses.likelihood import LogPartition
+from crfqn.objectives.losses.likelihood import covariance_bounds
 from crfqn.objectives.losses.score_loss import NO_DUAL, DualValue, Evaluation, StructuredLoss
 from crfqn.structures.chain import Chain
 from crfqn.structures.structure import NO_TARGETS
@@ -39,14 +39,14 @@ class PositionEvaluation(Evaluation):
 
 
 @dataclass(frozen=True, eq=False)
-class PositionLikelihood(StructuredLoss, LogPartition):
+class PositionLikelihood(StructuredLoss):
     """See above; position_weights : float64 (N,), w_t >= 0, by which weights of items are multiplied."""
 
     structure: Chain
     position_weights: Vector
 
     is_convex = has_dual = False
-    has_curvature = has_marginals = has_position_weights = True
+    is_smooth = has_curvature = has_marginals = has_position_weights = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,7 +82,7 @@ class PositionLikelihood(StructuredLoss, LogPartition):
     def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
         """Return those of the joint likelihood, once for each log partition function: the Hessian of a marginal
         likelihood is the difference of two covariances, no eigenvalue of which is larger in size."""
-        return super().hessian_bounds(weights * self.total_weights)
+        return covariance_bounds(self.structure, weights * self.total_weights)
 
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]

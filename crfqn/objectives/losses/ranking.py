@@ -17,12 +17,12 @@ from crfqn.errors import InputError
 from crfqn.kernels.margins import RANKING, ranking_hinge
 from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, mixed_of_pairs
 from crfqn.objectives.losses.intercept_bound import pair_margins, pair_range
-from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, PositionLoss
+from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, ScoreLoss
 from crfqn.threads import Pool
 
 
 @dataclass(frozen=True, eq=False)
-class MultilabelRanking(PositionLoss):
+class MultilabelRanking(ScoreLoss):
     """sum_i c_i sum over r in Y_i, r' not in Y_i of max(1 - (s_r - s_r'), 0)^2, section 4.7 as a sum.
 
     starts, sets : int64 (N + 1,) and int32: position i is labelled sets[starts[i] ... starts[i + 1]]; InputError for
@@ -75,7 +75,9 @@ class MultilabelRanking(PositionLoss):
         out[np.repeat(np.arange(self.n_positions), np.diff(self.starts)), self.sets] = 1.0
         return out
 
-    def of(self, positions: NDArray[np.integer]) -> MultilabelRanking:
+    def take(
+        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> MultilabelRanking:
         lengths = np.diff(self.starts)[positions]
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         entries = np.repeat(self.starts[positions] - starts[:-1], lengths) + np.arange(starts[-1])

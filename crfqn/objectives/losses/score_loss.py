@@ -84,11 +84,12 @@ class Evaluation:
 class ScoreLoss:
     """Base of the losses of the scores, which know their labels, but no weights and no features.
 
-    A subclass has `n_states`, `n_items`, `n_positions`, `take`, `evaluate` and `dual`. Whatever else it has
-    it says by the fields below, and solvers ask these, never for a class; the methods after them are theirs.
+    A subclass has `n_states`, `n_positions`, `take`, `evaluate` and `dual`, and `n_items` if an item may have several
+    positions. The fields below say what else it has. Solvers read these, never the class.
     is_convex : whether a small gradient may say how far the optimum is
     has_dual : whether the conjugate is known, so that certificates can be given and 0 is the smallest loss
-    is_smooth : whether its Hessian is bounded: `hessian_bounds`, for fixed steps
+    is_smooth : whether its Hessian is bounded, for fixed steps: `score_bounds`, and `hessian_bounds` if an item may
+        have several positions
     has_curvature : whether there are second derivatives, `curvature` and `mixed`, for models of the Hessian
     has_margins : whether row descent can follow it by its margins: `code`, `labels`, `label_sets`, `margins`,
         `score_bounds`, `constants`
@@ -118,9 +119,6 @@ class ScoreLoss:
         def n_states(self) -> int: ...
 
         @property
-        def n_items(self) -> int: ...
-
-        @property
         def n_positions(self) -> int: ...
 
         @property
@@ -143,6 +141,11 @@ class ScoreLoss:
     # Where positions have sets of labels: where each set starts, (N + 1,), and all of them; and 1 for those, (N, K).
     label_sets: Any = NO_SETS
     relevance = cached_property(lambda self: np.empty((0, self.n_states)))
+
+    @property
+    def n_items(self) -> int:
+        """The number of items: that of positions unless a subclass says otherwise."""
+        return self.n_positions
 
     @property
     def without_bigram_features(self) -> ScoreLoss:
@@ -174,7 +177,9 @@ class ScoreLoss:
 
     def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
         """Return c, (N,), and a bound for the edges: at all weights Hessian <= I_K (x) X' diag(c) X, and that."""
-        raise NotImplementedError
+        if self.n_items != self.n_positions:
+            raise NotImplementedError  # the Hessian of an item couples its positions
+        return weights * self.score_bounds(), 0.0
 
     def curvature(self, scores: Vector, evaluation: Any, weights: Vector) -> Vector:
         """Return the weighted diagonal of the Hessian by the scores, (K, N)."""
@@ -228,26 +233,6 @@ class ScoreLoss:
     intercept_bound: Callable[..., float] = staticmethod(lambda table, step: np.inf)
 
 
-class PositionLoss(ScoreLoss):
-    """Base of the losses whose items are single positions; a subclass has `n_states`, `n_positions` and `of`."""
-
-    @property
-    def n_items(self) -> int:
-        return self.n_positions
-
-    def take(
-        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
-    ) -> Self:
-        return self.of(positions)
-
-    def of(self, positions: NDArray[np.integer]) -> Self:
-        """Return the loss of some positions."""
-        raise NotImplementedError
-
-    def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
-        return weights * self.score_bounds(), 0.0
-
-
 def checked_labels(labels: NDArray, n_states: int) -> Labels:
     """Return labels, one a position, as int32 (N,), or raise InputError: they must be 0 ... K - 1, K >= 1."""
     if n_states < 1:
@@ -264,7 +249,7 @@ def checked_labels(labels: NDArray, n_states: int) -> Labels:
 
 
 @dataclass(frozen=True, eq=False)
-class SingleLabel(PositionLoss):
+class SingleLabel(ScoreLoss):
     """A loss whose positions have one label each.
 
     Parameters
@@ -292,7 +277,9 @@ class SingleLabel(PositionLoss):
     def n_positions(self) -> int:
         return self.labels.size
 
-    def of(self, positions: NDArray[np.integer]) -> Self:
+    def take(
+        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> Self:
         return type(self)(self.labels[positions], self.n_states)
 
     def own(self, table: Vector) -> Vector:
@@ -317,27 +304,7 @@ class LinearDual(DualLoss):
 
 
 @dataclass(frozen=True, eq=False)
-class OverStructure(ScoreLoss):
-    """Base of the losses over a structure."""
-
-    structure: Structure
-
-    n_states = cached_property(attrgetter("structure.n_states"))  # type: ignore[assignment]
-    n_items = cached_property(attrgetter("structure.n_items"))  # type: ignore[assignment]
-    edge_layout = cached_property(attrgetter("structure.edge_layout"))
-    ancestors = cached_property(attrgetter("structure.ancestors"))
-    position_labels = cached_property(attrgetter("structure.labels"))
-
-    @property
-    def without_bigram_features(self) -> OverStructure:
-        return replace(self, structure=self.structure.without_bigram_features)
-
-    def may_cut(self) -> NDArray[np.bool_]:
-        return self.structure.may_cut(self.targets)
-
-
-@dataclass(frozen=True, eq=False)
-class StructuredLoss(OverStructure):
+class StructuredLoss(ScoreLoss):
     """Base of losses that compare with one label a position.
 
     Parameters
@@ -351,7 +318,14 @@ class StructuredLoss(OverStructure):
         For targets of another number, outside of 0 ... K - 1, or that the structure has no labels for.
     """
 
+    structure: Structure
     targets: Labels
+
+    n_states = cached_property(attrgetter("structure.n_states"))  # type: ignore[assignment]
+    n_items = cached_property(attrgetter("structure.n_items"))  # type: ignore[assignment]
+    edge_layout = cached_property(attrgetter("structure.edge_layout"))
+    ancestors = cached_property(attrgetter("structure.ancestors"))
+    position_labels = cached_property(attrgetter("structure.labels"))
 
     def __post_init__(self) -> None:
         targets = self.targets
@@ -374,6 +348,13 @@ class StructuredLoss(OverStructure):
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
     ) -> Self:
         return type(self)(self.structure.over(offsets, positions), self.targets[positions])
+
+    @property
+    def without_bigram_features(self) -> Self:
+        return replace(self, structure=self.structure.without_bigram_features)
+
+    def may_cut(self) -> NDArray[np.bool_]:
+        return self.structure.may_cut(self.targets)
 
     def states_of(self, labels: Labels) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         """Return the states that labels make true, and which of the labels each belongs to."""

@@ -31,7 +31,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.potentials import Potential
-from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, PositionLoss
+from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, ScoreLoss
 from crfqn.result import REMEDY, Status
 from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State
@@ -151,7 +151,7 @@ class LinkDual(DualLoss):
 
 
 @dataclass(frozen=True, eq=False)
-class Link(PositionLoss):
+class Link(ScoreLoss):
     """The loss of a link around targets.
 
     Parameters
@@ -182,7 +182,9 @@ class Link(PositionLoss):
     def n_positions(self) -> int:
         return self.targets.shape[1]
 
-    def of(self, positions: NDArray[np.integer]) -> Link:
+    def take(
+        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> Link:
         return Link(self.potential, self.targets[:, positions])
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> Evaluation:
