@@ -1,4 +1,4 @@
-"""`python -m crfqn` is the `crfqn` script; Python wants it here, below everything that it runs."""
+"""`python -m crfqn` runs the `crfqn` script; Python requires this file in the package's own folder."""
 
 import crfqn.cli
 

@@ -32,7 +32,7 @@ class SparseWeights(NamedTuple):
 
     @classmethod
     def without_zeros(cls, coords: Coords, weights: Vector) -> SparseWeights:
-        """Return the weights at some coordinates, of which those that are zero leave."""
+        """Return the weights at some coordinates, without those that are zero."""
         if np.count_nonzero(weights) == weights.size:
             return cls(coords, weights)
         stays = weights != 0

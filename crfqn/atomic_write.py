@@ -1,8 +1,8 @@
-"""Writing of files as a whole or not at all: beside their target, then renamed.
+"""Atomic writing of files: a temporary file in the target's folder is written, then renamed.
 
-A crash leaves the old file or the new one, never a half. What a killed process leaves beside them, `.NAME.<12 hex
-digits>.part`, is removed by the next one that writes the file. A writer holds a lock on its own until the renaming: so
-the living are told from the dead, by the system that has the files, whichever machine or container they are on.
+A crash leaves the old file or the new one, never a part of one. The next process that writes the file removes the
+temporary files of killed processes, `.NAME.<12 hex digits>.part`. A writer locks its own until it is renamed, so files
+without a lock belong to ended processes, whichever machine or container these ran on.
 """
 
 import errno
@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 try:
     import fcntl
-except ImportError:  # Windows, where the dead stay
+except ImportError:  # Windows, where temporary files of killed processes stay
     fcntl = None  # type: ignore[assignment]
 
 from crfqn.errors import CrfqnError, DataError, ModelFileError
@@ -24,8 +24,8 @@ StrPath = str | os.PathLike[str]
 
 
 def check_writable(path: StrPath) -> None:
-    """Raise ModelFileError unless a model could be written to `path` now; called before a long training. What killed
-    processes have left beside it is removed."""
+    """Raise ModelFileError unless a model could be written to `path` now; called before a long training. Remove
+    temporary files of killed processes."""
     with _failing_as(ModelFileError, path):
         _remove_dead_parts(_target(path))
         with _new_part(_target(path)):
@@ -33,13 +33,13 @@ def check_writable(path: StrPath) -> None:
 
 
 def replace_file(path: StrPath, content: bytes | Iterable[bytes]) -> None:
-    """Write a file, also from pieces, in one atomic step; ModelFileError where that fails, and nothing has changed."""
+    """Write a file, also from pieces, in one atomic step; ModelFileError if that fails, and nothing has changed."""
     with _failing_as(ModelFileError, path):
         _replace(_target(path), content)
 
 
 def replace_data_file(path: StrPath, content: bytes) -> None:
-    """Write a file of data in one atomic step; DataError where that fails, and nothing has changed then."""
+    """Write a file of data in one atomic step; DataError if that fails, and nothing has changed then."""
     with _failing_as(DataError, path):
         _replace(_target(path), content)
 
@@ -50,7 +50,7 @@ def _replace(target: str, content: bytes | Iterable[bytes]) -> None:
         stream.writelines([content] if isinstance(content, bytes) else content)
         stream.flush()
         os.fsync(stream.fileno())
-        if fcntl is None:  # Windows renames no open file
+        if fcntl is None:  # Windows cannot rename an open file
             stream.close()
         os.replace(stream.name, target)
     _sync_folder(os.path.dirname(target))
@@ -66,7 +66,7 @@ def _failing_as(kind: type[CrfqnError], path: StrPath) -> Iterator[None]:
 
 
 def _target(path: StrPath) -> str:
-    """Return the file that a link points to, so that replacing keeps the link; refuses folders and devices."""
+    """Return the file that a link points to, so that the link is kept; raise an error for folders and devices."""
     target = os.path.realpath(os.fspath(path))
     try:
         mode = os.stat(target).st_mode
@@ -79,9 +79,9 @@ def _target(path: StrPath) -> str:
 
 @contextmanager
 def _new_part(target: str) -> Iterator[BinaryIO]:
-    """Give a new file beside `target`, locked while it is open; unless it is renamed, it is removed at the end."""
+    """Yield a new file in the folder of `target`, locked while open; remove it at the end unless it was renamed."""
     stream = _open_part(target)
-    while not os.path.exists(stream.name):  # before it was locked, another process took it for a dead one
+    while not os.path.exists(stream.name):  # another process removed it before it was locked
         stream.close()
         stream = _open_part(target)
     try:
@@ -102,7 +102,7 @@ def _open_part(target: str) -> BinaryIO:
 
 
 def _remove_dead_parts(target: str) -> None:
-    """Remove what killed processes have left of `target`; those that are being written are locked."""
+    """Remove the temporary files of `target` that killed processes have left; those of running ones are locked."""
     folder, prefix = os.path.split(_part_prefix(target))
     is_part = re.compile(re.escape(prefix) + r"[0-9a-f]{12}\.part").fullmatch
     left_behind: list[str] = []
@@ -131,7 +131,7 @@ def _reason(path: StrPath, error: OSError) -> str:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the rename itself survive a power cut, where the system lets a folder be opened."""
+    """Flush the rename to disk, if the system can open a folder."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

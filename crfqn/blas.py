@@ -1,9 +1,9 @@
 """One BLAS thread while a model trains.
 
-The pool's threads share out the matrix products already; and a product split by BLAS adds up in another order, so
-that results would depend on the machine's cores. Most libraries have one limit for the process, which trainings that
-overlap share; those built on OpenMP have one for each thread. While it holds, threadpoolctl (from 3.8 on) ignores what
-other threads set: a limit of theirs that ends within a training does not end.
+The pool's threads share the matrix products already, and a product split by BLAS is summed in another order, so that
+results would depend on the number of cores. Most libraries have one limit for the process, shared by concurrent
+trainings; those built on OpenMP have one for each thread. While the limit is set, threadpoolctl (from 3.8 on) ignores
+other threads: if a limit of theirs ends within a training, it is not lifted.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 _lock = Lock()
-_before: list[tuple[Any, int]] = []  # the libraries that overlapping holders limit, and their threads before
+_before: list[
+    tuple[Any, int]
+] = []  # libraries limited by concurrent holders, and their former numbers of threads
 _count = 0
-if hasattr(os, "register_at_fork"):  # a child would wait for ever for a thread that it does not have
+if hasattr(os, "register_at_fork"):  # a child process would deadlock on a thread that it does not have
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Limit BLAS to one thread until the last of the overlapping holders leaves, in whatever threads they run."""
+    """Limit BLAS to one thread until the last of the concurrent holders, of any thread, leaves."""
     global _count
     with _lock:
         _count += 1
@@ -48,14 +50,14 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def limit_blas_of_thread() -> None:
-    """Limit the calling thread to one BLAS thread for good, where it has a limit of its own."""
+    """Limit the calling thread to one BLAS thread permanently, if the library has a limit for each thread."""
     with _lock:
         _limit(of_thread=True)
 
 
 def _limit(of_thread: bool) -> list[tuple[Any, int]]:
-    """Limit the libraries with a limit for each thread, or those with one for all, to one thread; returns what they had
-    before."""
+    """Limit the libraries with a limit for each thread, or those with one for all, to one thread; return the former
+    limits."""
     libraries = [
         library
         for library in _controller(len(sys.modules)).lib_controllers
@@ -82,6 +84,6 @@ def _release(library: Any) -> None:
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Return the loaded BLAS libraries, looked for (3 ms) when modules have come since; one that comes without a module
-    is not seen before the next one."""
+    """Return the loaded BLAS libraries, searched again (3 ms) if modules have been imported since; a library that was
+    loaded otherwise is found at the next import."""
     return ThreadpoolController()

@@ -1,8 +1,8 @@
-"""Losses, penalties and data by feature, a row each: whatever has to know their names reads them here.
+"""Tables of losses, penalties and data by feature, one row each: the only place that lists their names.
 
-Choices of recipes and of the command line, checks and refusals of the estimators and their default solvers are made of
-these tables. Classes and functions are given by name (`crfqn/registry.py`) and imported when they are used.
-What a loss can do (probabilities, margins, curvature) its class says (`objectives/losses/score_loss.py`).
+Choices of recipes and of the command line, and checks and default solvers of the estimators, are derived from these
+tables. Classes and functions are given by name (`crfqn/registry.py`) and imported when they are used.
+The class of a loss declares its capabilities (probabilities, margins, curvature; `objectives/losses/score_loss.py`).
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from crfqn.registry import find
 class PenaltySpec:
     """A row of the table of penalties.
 
-    description : what of the weights it adds up
-    class_name : the class that `from_strengths` makes it of
+    description : the function of the weights that it sums up
+    class_name : the class whose `from_strengths` makes it
     strengths : names of its strengths; the first one is varied by a regularisation path
     norm : the norm of a row of weights, if the penalty has groups
     has_factors : whether the class multiplies its strengths by the factors of features
@@ -58,8 +58,8 @@ class ByFeatureRow:
     in_layout : the function (values by column, space, layout) -> what the penalty is made with, of all columns of the
         training, dense ones and a constant among them, and of contexts
     place : the field of `crfqn.penalties.penalty.Layout` that has this
-    penalties, solvers : the attribute that rows of PENALTIES have where the penalty takes it; names of solvers that do
-    without : others that it cannot stand beside, and why
+    penalties, solvers : the attribute of those rows of PENALTIES that support it; names of solvers that support it
+    without : other parameters that cannot be combined with it, and why
     takes_dense : whether items may have a dense block
     is_numeric, unnamed : whether the values are numbers >= 0, not labels; that of columns without a name
     read_file : the function that reads the file that a recipe names; empty: there is none
@@ -97,9 +97,9 @@ BY_FEATURE: Mapping[str, ByFeatureRow] = {
 class Form:
     """A loss over items of one kind: with a label each, or over chains and taxonomies.
 
-    class_name : the class that `over` makes it of
-    solvers : where not all solvers can train it: the names of those that can, by penalty, the default first
-    bounded : what trains it under a bound in the place of minimising it; empty if nothing does
+    class_name : the class whose `over` makes it
+    solvers : if not all solvers can train it: the names of those that can, by penalty, the default first
+    bounded : the solver that trains under a bound on it instead of minimising it; empty if there is none
     """
 
     class_name: str
@@ -116,13 +116,13 @@ class Form:
 class LossSpec:
     """A row of the table of losses.
 
-    description : what it is of an item
-    flat, structured : its form over items with a label each, and over chains and taxonomies, where there is one
+    description : its value for an item
+    flat, structured : its form over items with a label each, and over chains and taxonomies, if there is one
     estimator : the estimator of flat labels that recipes train it by
     supports_l1 : whether that estimator knows other penalties than l2
     shifts_alike : whether a constant added to all intercepts changes nothing
-    dense : under penalties over rows, the solvers where 5 %, and where half of the entries of the features are not
-        zero, by their names in `TUNED` in `crfqn/solvers/automatic/auto_solver.py`
+    dense : under penalties over rows, the solvers if 5 %, and if half of the entries of the features are not zero,
+        by their names in `TUNED` in `crfqn/solvers/automatic/auto_solver.py`
     """
 
     description: str
@@ -156,7 +156,7 @@ LOSSES: Mapping[str, LossSpec] = {
 }  # fmt: skip
 FLAT: Mapping[str, Form] = {name: row.flat for name, row in LOSSES.items() if row.flat}
 STRUCTURED: Mapping[str, Form] = {name: row.structured for name, row in LOSSES.items() if row.structured}
-# Can do nothing: of a name that the estimator's check refuses.
+# Without capabilities: for a name that the estimator's check rejects.
 UNKNOWN = Form("ScoreLoss")
 
 UNICODE, LETTERS, BLANKS = "unicode", "letters", "blanks"  # rules by which texts are cut into words

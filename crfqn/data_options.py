@@ -1,7 +1,7 @@
 """The table of data and features: each key of a recipe, with its default, its check, its meaning, and its option.
 
-Beside `crfqn.parameters.PARAMETERS`, which has what an estimator takes. Recipes, their skeleton, the command line and
-the manual are made of the two; nothing heavy is imported, as the command line loads this with every call.
+`crfqn.parameters.PARAMETERS` is the table of the estimators' parameters. Recipes, their skeleton, the command line and
+the manual are derived from the two; nothing heavy is imported, as the command line loads this with every call.
 """
 
 from collections.abc import Mapping, Sequence
@@ -235,7 +235,7 @@ SECTIONS: dict[str, type] = {
 class Option:
     """A key as an option of the command line: its section ("" for none) and name, its heading in the help, and its help
     ("": that of the parameter of the estimators with this name, and `more`). `takes_several`: it may be given again;
-    `is_number`: no word may stand for the number; `kind`: the type of one that is no key."""
+    `is_number`: no word may replace the number; `kind`: the type of an option that is no key."""
 
     section: str
     key: str
@@ -247,7 +247,7 @@ class Option:
     kind: type = str
 
 
-SOURCE = "command line"  # in messages, the file of a recipe that options make
+SOURCE = "command line"  # in messages, the file name of a recipe made from options
 FORMAT = (
     "The format of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; "
     "default: by their names."

@@ -1,7 +1,7 @@
 """The errors and warnings of crfqn.
 
-Each error carries one sentence for the user: what was expected, what came, and where. They derive from the
-built-in exception that a caller would try first, so `except ValueError` keeps working.
+The message of an error is one sentence: what was expected, what came, and where. Each error derives from the
+built-in exception that a caller would try first, so `except ValueError` works too.
 """
 
 import math
@@ -20,7 +20,7 @@ _warns_of_items: ContextVar[bool] = ContextVar("_warns_of_items", default=True)
 
 
 class CrfqnError(Exception):
-    """Base of every error that crfqn raises on purpose. A long message loses its middle (`crfqn.messages.bounded`)."""
+    """Base of every error that crfqn raises on purpose. Long messages are cut in the middle (`messages.bounded`)."""
 
     def __init__(self, message: str = "", *others: Any) -> None:
         super().__init__(bounded(message), *others)
@@ -61,7 +61,7 @@ class RecipeError(CrfqnError, ValueError):
 
 
 class UnsupportedObjectiveError(InputError):
-    """An objective lacks what a solver requires of it (`solvers/protocols.py`)."""
+    """An objective lacks a capability that a solver requires (`solvers/protocols.py`)."""
 
 
 class CrfqnWarning(UserWarning):
@@ -72,7 +72,7 @@ class CrfqnWarning(UserWarning):
 
 
 class CommentWarning(CrfqnWarning):
-    """Lines of a file of columns that are taken for comments, and are no tokens."""
+    """Lines of a file of columns that are read as comments, not as tokens."""
 
 
 class EmptyModelWarning(CrfqnWarning):
@@ -84,18 +84,18 @@ class RepeatedFileWarning(CrfqnWarning):
 
 
 class ColumnWarning(CrfqnWarning):
-    """A column that is taken for features or labels, and looks like something else: most of its texts are different,
+    """A column of features or labels that seems to hold something else: most of its texts are different,
     its numbers count rows or characters, or two of its labels differ in blanks alone."""
 
 
 class TokenWarning(CrfqnWarning):
-    """Text that is cut otherwise than the training data: tokens of another form, or a tokenizer that gets fewer than 98
-    % of the training tokens right."""
+    """Text that is tokenized differently from the training data: tokens of another form, or a tokenizer that gets less
+    than 98 % of the training tokens right."""
 
 
 class UnknownFeaturesWarning(CrfqnWarning):
-    """Items to label that have no feature with a weight, `n_items` of them: their labels tell nothing of them. Or, with
-    `n_items` 0, a column none of whose values the model knows, though items have other features."""
+    """Items to label that have no feature with a weight, `n_items` of them: their labels do not depend on them. Or,
+    with `n_items` 0, a column none of whose values is in the model, though items have other features."""
 
     def __init__(self, message: str, n_items: int) -> None:
         super().__init__(message)
@@ -103,7 +103,7 @@ class UnknownFeaturesWarning(CrfqnWarning):
 
 
 def check_count(name: str, value: Any, most: float = math.inf, or_none: bool = False) -> Any:
-    """Return the value of a parameter that counts something; InputError unless it is an integer from 1 to `most`, or
+    """Return the value of a count parameter; InputError unless it is an integer from 1 to `most`, or
     None if that is allowed."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not (is_whole and 1 <= value <= most) and not (or_none and value is None):
@@ -114,7 +114,7 @@ def check_count(name: str, value: Any, most: float = math.inf, or_none: bool = F
 
 @contextmanager
 def without_item_warnings() -> Iterator[None]:
-    """Leave out warnings of items without known features while models are scored, each on the same items."""
+    """Suppress warnings of items without known features while several models are scored on the same items."""
     token = _warns_of_items.set(False)
     try:
         yield
@@ -123,7 +123,7 @@ def without_item_warnings() -> Iterator[None]:
 
 
 def warns_of_items() -> bool:
-    """Return whether items without known features are warned of."""
+    """Return whether to warn of items without known features."""
     return _warns_of_items.get()
 
 

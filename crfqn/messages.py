@@ -1,4 +1,4 @@
-"""Messages: values as they show them, short, with their type, without control characters; and where they go."""
+"""Messages: short forms of values, with their type and without control characters, and the stream for messages."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ from typing import Any
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-# Characters of a message: enough for what was expected and what to do, which stand at its ends.
+# Characters of a message: enough for what was expected (at its beginning) and what to do (at its end).
 MOST, BEGINNING, END = 1_500, 1_000, 400
 
 
@@ -28,7 +28,7 @@ def shorten(value: Any) -> str:
 
 
 def hint(name: object, known: Iterable[object]) -> str:
-    """Return "; did you mean NAME?" with the known name that is most like a text, or nothing where none is like it."""
+    """Return "; did you mean NAME?" with the known name that is most similar to a text, or "" if none is similar."""
     import difflib  # which takes milliseconds that labelling does not need
 
     names = {each.lower(): each for each in map(str, known)}
@@ -51,7 +51,7 @@ _places: ContextVar[Mapping[str, Where]] = ContextVar("_places", default={})  # 
 
 
 def place_of(item: int, position: int | None = None) -> str:
-    """Return where an item, or one of its positions, stands: by number, or as `named_places` says."""
+    """Return the place of an item, or of one of its positions: by number, or as set by `named_places`."""
     return _places.get().get(TRAINING, numbered)(int(item), None if position is None else int(position))
 
 
@@ -91,7 +91,7 @@ def written_out(match: re.Match[str]) -> str:
 
 
 def bounded(text: str) -> str:
-    """Return a message without its middle if it is too long, as where it quotes a line of the input as a whole."""
+    """Return a message without its middle if it is too long, for example if it quotes a line of the input."""
     if len(text) <= MOST:
         return text
     n_left_out = len(text) - BEGINNING - END
@@ -99,9 +99,9 @@ def bounded(text: str) -> str:
 
 
 class MessageStream:
-    """`sys.stderr` for messages and displays. What cannot be shown is dropped, so that no training ends because nobody
-    reads: where stderr is a pipe without a reader, a full disk, closed, None (programs with windows), or an object of
-    the program that lacks a method."""
+    """`sys.stderr` for messages and displays. Text that cannot be written is dropped, so that no training ends if
+    stderr is a pipe without a reader, on a full disk, closed, None (programs with windows), or an object of the program
+    that lacks a method."""
 
     @property
     def encoding(self) -> str:

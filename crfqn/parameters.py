@@ -1,7 +1,7 @@
 """Parameters of the estimators, each declared once: what it may be, and what it means in a few words.
 
 The estimators' checks and documentation, the keys of recipes, the options of the command line and the manual's table
-of parameters (docs/estimators.md) are made of these rows. Defaults stand in the estimators, whose signatures they are.
+of parameters (docs/estimators.md) are derived from these rows. Defaults are in the signatures of the estimators.
 """
 
 import inspect
@@ -27,12 +27,12 @@ KINDS = {float: "a finite number", int: "an integer", bool: "True or False", str
 
 @dataclass(frozen=True)
 class Parameter:
-    """A row of the table: a parameter's meaning (`description`), its values, and what they may be in words where these
-    leave it open; `details` are the further sentences of the documentation of classes: when to change it.
+    """A row of the table: a parameter's meaning (`description`), its values, and `words` for them if these are not
+    enough; `details` are further sentences for the documentation of classes: when to change it.
 
-    kind object is for what only the estimator can check, unless `accepts` can without one. `low`, `above` and `below`
-    limit a number, >=, > and <; `words` may stand in its place. `reader` returns what a text of the command line says,
-    where the option may be given several times.
+    kind object means that only the estimator can check the value, unless `accepts` can. `low`, `above` and `below`
+    limit a number, >=, > and <; `words` may be given in its place. `reader` parses a text of the command line, if the
+    option may be given several times.
     """
 
     description: str
@@ -78,7 +78,7 @@ class Parameter:
 
     @property
     def expected(self) -> str:
-        """What the parameter may be, in words."""
+        """The valid values of the parameter, in words."""
         values = f"one of {[*self.choices]}" if self.choices else self.expects
         text = values or KINDS[self.kind] + self.limit
         words = ["None"] * self.is_optional + [*map(repr, self.words)]
@@ -112,7 +112,7 @@ class Parameter:
 def with_parameter_documentation(cls: type[_Class]) -> type[_Class]:
     """Return an estimator's class with its parameters documented by its table PARAMETERS.
 
-    In the class's docstring a line `{name}` stands for the entry of this parameter, `{others}` for those of all
+    In the class's docstring a line `{name}` is replaced by the entry of this parameter, `{others}` by those of all
     parameters that have no entry yet.
     """
     rows: Mapping[str, Parameter] = cls.PARAMETERS  # type: ignore[attr-defined]
@@ -388,7 +388,7 @@ OPTION_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"max_seconds": ("--max-time", "--max-seconds"), "n_threads": ("--threads",)}
 )
 
-# Of parameters that other libraries have: ours, where the class has it, and in words.
+# Parameters of other libraries: the equivalent one of this package, if the class has it, and in words.
 NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType({
     **dict.fromkeys(("c1", "rho1"), ("l1", "l1, the same number")),
     **dict.fromkeys(("c2", "rho2"), ("l2", "l2, twice the number: the penalty is l2/2 |w|^2")),
@@ -420,8 +420,8 @@ NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType({
 
 
 def refuse_unknown(name: str, known: Collection[str], given: Iterable[str]) -> None:
-    """Raise TypeError for the first parameter given to the class `name` that is not `known`: which of its own stands
-    for it, by the names that other libraries have, else by the letters."""
+    """Raise TypeError for the first parameter given to the class `name` that is not `known`: the message names
+    the equivalent of another library's parameter, or else the most similar name."""
     for parameter in given:
         if parameter not in known:
             equivalent, words = NAMES_ELSEWHERE.get(parameter, ("", ""))
@@ -431,7 +431,7 @@ def refuse_unknown(name: str, known: Collection[str], given: Iterable[str]) -> N
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """Return the known name that a name is most like, in words: of short ones those with half of the letters."""
+    """Return the known name that is most similar to a name, in words; short ones match with half of the letters."""
     import difflib  # which takes milliseconds that labelling does not need
 
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
@@ -450,7 +450,7 @@ def check_nonnegative(name: str, value: object) -> None:
 
 
 def refuse_unknown_parameters(cls: type, named: dict[str, Any]) -> None:
-    """Raise TypeError, naming the parameter that is meant, where a class does not have a parameter of `named`."""
+    """Raise TypeError, naming the parameter that is meant, if the class does not have a parameter of `named`."""
     parameters = [*inspect.signature(cls.__init__).parameters.values()][1:]  # type: ignore[misc]
     if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):  # as a subclass may have
         refuse_unknown(cls.__name__, [parameter.name for parameter in parameters], named)
@@ -479,7 +479,7 @@ def set_known_parameters(estimator: Any, known: Collection[str], params: Mapping
 
 
 def check_parameters(model: Any) -> None:
-    """Raise InputError for a parameter that is not what its row in the class's PARAMETERS says."""
+    """Raise InputError for a parameter whose value its row in the class's PARAMETERS does not allow."""
     for parameter in fields(model):
         if parameter.init and parameter.name in model.PARAMETERS:
             model.PARAMETERS[parameter.name].check(parameter.name, getattr(model, parameter.name))

@@ -1,8 +1,8 @@
-"""Display of a training's progress, line by line: the callback of `minimize` behind `verbose=1` and the command line.
+"""Display of a training's progress, line by line: the callback of `minimize` for `verbose=1` and the command line.
 
-On a terminal the latest state stands in one live line under the lines that stay; elsewhere (a log file, a
-batch job) there are only lines that stay. These come at a rate that slows down with the run, so that a second
-and an hour both give a page. Everything goes to stderr: stdout belongs to results.
+On a terminal a live line below the permanent lines shows the latest state; elsewhere (a log file, a batch job) there
+are only permanent lines. Their rate decreases in the course of a run, so that a second and an hour both give a page.
+Everything is written to stderr: stdout is for results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FIRST_INTERVAL = 0.5  # seconds between lines that stay, at first
 GROWTH = 1.25  # and then each at this multiple of the time of the line before ...
-LONGEST_INTERVAL = 60.0  # ... but at least one a minute
+LONGEST_INTERVAL = 60.0  # ... but at least one per minute
 REFRESH_INTERVAL = 0.1  # seconds between repaints of the live line
 
 
@@ -62,7 +62,7 @@ SENT = ("MB/step", 9, lambda record: f"{record.n_bytes / 1e6:,.3f}")
 
 
 def display_columns(is_watched: bool, is_sent: bool) -> list[Any]:
-    """Return the columns of a display; `is_sent`: with what crosses the wire, in the place of the active weights."""
+    """Return the columns of a display; `is_sent`: with the bytes sent in the place of the active weights."""
     columns = WATCHED if is_watched else COLUMNS
     replaced = "non-zero" if is_watched else "active"
     return [SENT if is_sent and column[0] == replaced else column for column in columns]
@@ -77,7 +77,7 @@ HEADING, WATCHED_HEADING = heading(), heading(is_watched=True)
 
 
 def format_record(record: Progress, is_watched: bool = False, is_sent: bool = False) -> str:
-    """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan). is_watched :
+    """Return the record as one line under `HEADING`; a dash is a number not known yet (nan). is_watched :
     whether a score of validation items has a column under `WATCHED_HEADING`; is_sent : as of `display_columns`."""
     columns = display_columns(is_watched, is_sent)
     return " ".join(show(record).rjust(width) for _, width, show in columns)
@@ -88,7 +88,7 @@ class ProgressDisplay:
 
     The time between lines is measured by the records' own `seconds`, so a run shows the same lines whatever the display
     costs. On leaving, the last record is shown if it was not yet.
-    is_watched, is_sent : whether validation scores, and what crosses the wire, get a column.
+    is_watched, is_sent : whether validation scores, and the bytes sent over the network, have a column.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class ProgressDisplay:
         self._latest_stays = True
 
     def _print(self, text: Any) -> None:
-        # soft_wrap: a line in a log stays one line, whatever width rich assumes there
+        # soft_wrap: a line in a log remains one line, whatever width rich assumes there
         self.console.print(text, soft_wrap=not self.console.is_terminal)
 
     def _text(self, line: str, style: str = "") -> Any:

@@ -1,8 +1,8 @@
 """Euclidean projections onto convex sets, and the proximal maps that belong to them, row by row.
 
     project_simplex      {b >= 0, sum b = radius}
-    project_l1_ball      {sum |b| <= radius}, and prox_linf, what it takes away
-    project_linf_ball    {max |b| <= radius}, and prox_l1, what it takes away
+    project_l1_ball      {sum |b| <= radius}, and prox_linf, the difference from its input
+      project_linf_ball    {max |b| <= radius}, and prox_l1, the difference from its input
     project_halfspace    {<normal, b> <= bound}
     project_epigraph     {(p, t): max_k p_k + margin_k <= t}, of `papers/chierchia2015/epigraphs.py`
 
@@ -70,7 +70,7 @@ def project_simplex(
     radius : float or array-like of shape (n,), >= 0
     method : {"pivot", "sort", "bisection"}, default "pivot"
     tol : float >= 0, default 1e-3
-        Of the bisection; 0 halves until no number is left between the ends.
+        Tolerance of the bisection; with 0 it ends when no float is left between the ends.
     out : ndarray of float64, shape as x, optional
         Where the result goes; x itself for a projection in place.
 
@@ -85,7 +85,7 @@ def project_simplex(
 
     Notes
     -----
-    Entries that cannot be above t are left aside first, by the largest entry and three steps of Newton's method
+    Entries that cannot be above t are excluded first, by the largest entry and three steps of Newton's method
     (Michelot 1986); "sort" does so in rows of up to 128 entries only, and is Algorithm 2 as printed in wider ones.
 
     Examples
@@ -125,7 +125,7 @@ def prox_linf(
     tol: float = 1e-3,
     out: Vector | None = None,
 ) -> Vector:
-    """Return argmin_b 1/2 ||b - x||^2 + strength max |b|, which is x less its projection onto the L1 ball.
+    """Return argmin_b 1/2 ||b - x||^2 + strength max |b|, which is x minus its projection onto the L1 ball.
 
     The largest entries are clipped to one size. Parameters as of `project_simplex`, the strength as its radius.
     """
@@ -143,7 +143,7 @@ def project_linf_ball(x: ArrayLike, radius: ArrayLike = 1.0, *, out: Vector | No
 
 
 def prox_l1(x: ArrayLike, strength: ArrayLike = 1.0, *, out: Vector | None = None) -> Vector:
-    """Return argmin_b 1/2 ||b - x||^2 + strength sum |b|: the soft threshold, x less its clipped entries.
+    """Return argmin_b 1/2 ||b - x||^2 + strength sum |b|: the soft threshold, x minus its clipped entries.
 
     Parameters as of `project_simplex`, the strength as its radius.
     """
@@ -168,7 +168,7 @@ def project_halfspace(
     Raises
     ------
     InputError
-        Also where the half-space is empty: a normal of zeros and a bound below 0.
+        Also if the half-space is empty: a normal of zeros and a bound below 0.
     """
     rows, bounds, target = checked(x, "bound", bound, out, least=-np.inf)
     check_finite(rows)
@@ -191,8 +191,8 @@ def project_halfspace(
 
 
 def on_ball(rows: Vector, radii: Vector, method: str, tol: float) -> Vector:
-    """Return the projections of rows onto L1 balls: outside of a ball those of the sizes onto the simplex, with the
-    signs of the row."""
+    """Return the projections of rows onto L1 balls: of a row outside of its ball, the projection of its absolute values
+    onto the simplex, with the signs of the row."""
     code, tol = checked_method(method, tol)
     check_finite(rows)
     sizes = np.abs(rows)
@@ -245,7 +245,7 @@ def checked_method(method: str, tol: float) -> tuple[int, float]:
 
 
 def check_finite(x: Vector, name: str = "x") -> None:
-    """Refuse nan, infinity and what sums would make infinite, naming the place."""
+    """Raise InputError, naming the place, for nan, infinity, and numbers so large that their sums would be infinite."""
     wrong = ~(np.abs(x) <= LARGEST)
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])

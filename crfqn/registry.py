@@ -1,12 +1,12 @@
 """Classes and functions by name, for tables whose rows are read before the classes are imported.
 
-`crfqn/__init__.py` registers each name with its file, which is imported when the name is first looked up. So a folder
-can use a class of a folder above it, such as a method of a paper.
+`crfqn/__init__.py` registers each name with its file, which is imported when the name is first used. So a folder can
+use a class of a folder above it, such as a method of a paper.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all else of `import crfqn`
+TYPE_CHECKING = False  # `typing` takes longer to import than the rest of `import crfqn`
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-OPTIMAL = 1e-3  # the tolerance of those who want the optimum itself: of proofs, of paths
-INFORMATIVE = 0.1  # the certified gap that is worth showing beside an estimate
+OPTIMAL = 1e-3  # the tolerance for the optimum itself: of proofs and of paths
+INFORMATIVE = 0.1  # show the certified gap with an estimate if it is below this
 REMEDY = "scale the features to similar sizes, and look for items that are far larger than the others"
 
 
 class Status(Enum):
-    """The reason for which a run ended; the value is the message for people."""
+    """The reason for the end of a run; the value is the message for the user."""
 
     CONVERGED = "converged: the objective is proved to be within the tolerance of the optimum"
     ESTIMATED = "converged: within the tolerance of the optimum by estimate, not proved"
@@ -48,12 +48,12 @@ class Status(Enum):
 
     @property
     def is_standstill(self) -> bool:
-        """Whether the method could go no further, short of the tolerance or without a way to tell."""
+        """Whether the method could not continue, before it reached the tolerance or without an estimate."""
         return self in (Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
 
     @property
     def is_end(self) -> bool:
-        """Whether the method has come to its end at the optimum of an objective, or as near to it as it gets."""
+        """Whether the method ended at the optimum of an objective, or as near to it as it can come."""
         return self.is_standstill or (self.is_success and self is not Status.WITHIN_BOUND)
 
     @property
@@ -63,17 +63,17 @@ class Status(Enum):
 
     @property
     def is_by_user(self) -> bool:
-        """Whether a person or a callback has ended the run."""
+        """Whether the user or a callback has ended the run."""
         return self in (Status.CALLBACK, Status.INTERRUPTED)
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the run was ended before its method came to an end, so that it can continue."""
+        """Whether the run was ended before its method had finished, so that it can be continued."""
         return self.is_at_limit or self.is_by_user
 
     @property
     def is_regular(self) -> bool:
-        """Whether the run ended as its method is meant to, so that there is nothing to warn of."""
+        """Whether the run ended as intended by its method, so that no warning is needed."""
         return self.is_success or self in (Status.LEARNED, Status.STAGES_MADE, Status.HELD_OUT)
 
 
@@ -85,19 +85,19 @@ class Progress:
     ----------
     iteration : int
     value : objective, penalty included, in nats
-    gap : certified relative gap, (value - best dual value) / value; nan where none is known yet
-    violation : largest KKT violation over the coordinates whose gradient was computed, in nats a unit of weight
+    gap : certified relative gap, (value - best dual value) / value; nan if none is known yet
+    violation : largest KKT violation over the coordinates whose gradient was computed, in nats per unit of weight
     n_active, n_nonzero : weights in the active set (of row descent: rows) and in the model
     passes : inference passes over the data so far; a pass over a sample counts as its fraction of the data
     seconds : since the run started
     is_screening : whether gap and violation are over all coordinates
-    sample_fraction : the fraction of the items that `value` is over; below 1 in the warm-up on a sample, of which
-        traces have no rows
+    sample_fraction : the fraction of the items that `value` is over; below 1 in the warm-up on a sample, whose rows
+        are not in traces
     n_wrong : positions that were labelled wrongly in the epoch, by a method that learns from mistakes; else None
-    estimated_gap : estimate of (value - optimum) / value by what the steps have won (`solvers/stopping.py`), no bound;
-        nan while there are too few steps to tell
+    estimated_gap : estimate of (value - optimum) / value from the recent decrease (`solvers/stopping.py`), no bound;
+        nan until there are enough steps
     held_out_score : the latest score of the validation items, nan without any
-    n_bytes : what has crossed the wire since the row before, where workers hold the data, in both directions; else 0
+    n_bytes : bytes sent and received since the previous row if workers hold the data; else 0
     """
 
     iteration: int
@@ -134,7 +134,7 @@ class Trace:
     estimated_gap = _column(
         "estimated_gap", "Estimate of the relative gap, nan where there is none yet, float64."
     )
-    violation = _column("violation", "The largest KKT violation, in nats a unit of weight, float64.")
+    violation = _column("violation", "The largest KKT violation, in nats per unit of weight, float64.")
     passes = _column("passes", "Inference passes over the data so far, float64.")
     n_active = _column("n_active", "Weights in the active set, int64.")
     n_nonzero = _column("n_nonzero", "Weights that are not 0, int64.")
@@ -149,8 +149,8 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """Scores of validation items in the course of a training: `best` of the weights kept and its `iteration`, those at
-    each look (`iterations`, `scores`), and whether training stopped because no better came (`is_patience_over`)."""
+    """Scores of validation items in the course of a training: `best` of the returned weights and its `iteration`, all
+    (`iterations`, `scores`), and whether training stopped because none was better (`is_patience_over`)."""
 
     metric: str
     best: float
@@ -172,19 +172,19 @@ class Result:
     ----------
     coords, weights : sorted int64 coordinates of the non-zero weights, and their values
     value : objective, penalty included
-    gap : certified relative gap, nan where no certificate exists (no penalty)
-    estimated_gap : estimate of the same distance by what the steps have won and what waits to come in, no bound; never
-        above `gap`, nor above what the certificate says under an assumption on the size of unpenalised weights; nan
-        where there were too few steps to tell
+    gap : certified relative gap, nan if no certificate exists (no penalty)
+    estimated_gap : estimate of the same distance from the recent decrease and the coordinates outside the working set,
+        no bound; never above `gap`, nor above the certificate under an assumption on the size of unpenalised weights;
+        nan if there were too few steps
     violation : largest KKT violation over all coordinates at the last full check
-    status : the reason for which the run ended
+    status : the reason for the end of the run
     passes, n_iter, seconds : the cost: inference passes over the data, iterations, time
     trace : the progress, one row an iteration
-    n_proved_zeros : how many of the zeros are proved to be zeros of the optimum; None where nothing can be proved, and
-        where the run was stopped before its end
-    excess : where the loss has a bound, how far it is above, as a share of the bound; `value` is the penalty then
-    tol : the tolerance that was asked for, nan where it is not known
-    is_doubtful : whether the certificate or another look spoke against the estimate, which then ends nothing
+    n_proved_zeros : how many of the zeros are proved to be zeros of the optimum; None if nothing can be proved, or if
+        the run was stopped early
+    excess : if the loss is constrained by a bound, (loss - bound) / bound; `value` is the penalty then
+    tol : the requested tolerance, nan if it is not known
+    is_doubtful : whether the certificate or another check contradicted the estimate, which is then ignored
     held_out : scores of the validation items, None without any. Weights, value, gap and violation are those of the best
         score, whatever the reason for the end; passes, n_iter and seconds those of the whole run
     """
@@ -216,12 +216,12 @@ class Result:
 
     @property
     def has_informative_gap(self) -> bool:
-        """Whether the certified gap says something to people: that the optimum is near."""
+        """Whether the certified gap is small enough to be shown: it proves that the optimum is near."""
         return self.gap <= INFORMATIVE
 
     @property
     def message(self) -> str:
-        """The reason for which the run ended, for people."""
+        """The reason for the end of the run, for the user."""
         if self.status is Status.ESTIMATED and self.tol > 0:
             within = self.status.value.replace("the tolerance", f"{100 * self.tol:.2g} %")
             return within + ("; tol=1e-3 for more" if self.tol > OPTIMAL else "")

@@ -1,8 +1,8 @@
-"""Threads that share out a fixed number of parts of the work, and how many of them there may be.
+"""A pool of threads that share a fixed number of parts of the work, and the limit of their number.
 
-The parts never depend on the number of threads, and every part writes to places of its own (or to a row
-of its own, summed in order afterwards): so results are bit-identical for any number of threads. Kernels
-release the GIL; a worker takes the next part when it is done with one, so unequal parts balance.
+The parts do not depend on the number of threads, and no two parts write to the same place (or they write rows that
+are then summed in order): so results are bit-identical for any number of threads. Kernels release the GIL; a worker
+that has finished a part takes the next one, so unequal parts balance.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from crfqn.blas import limit_blas_of_thread
 from crfqn.errors import InputError, check_count
 from crfqn.time_limit import check_time
 
-STRETCH = 1024  # things that a thread takes at a time where all are alike
-FEWEST_OPERATIONS = 100_000  # some 100 us: to hand out parts and wait for threads takes about as long
-OPERATIONS = 5e7  # of a call of compiled code: a tenth of a second, about
+STRETCH = 1024  # items that a thread takes at a time if all have the same cost
+FEWEST_OPERATIONS = 100_000  # some 100 us: about the overhead of the threads for a call
+OPERATIONS = 5e7  # of a call of compiled code: about a tenth of a second
 N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enough to balance 16 threads
 
 
@@ -44,8 +44,8 @@ def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray
 
 
 def in_time(operations: NDArray[np.number], fewest: float = OPERATIONS) -> Iterator[slice]:
-    """Yield slices of n things, one after another, of about `OPERATIONS` or the `fewest` that pay for a call, each
-    after a look at the limits of time; operations : (n,), what each thing takes."""
+    """Yield consecutive slices of n things, of about max(fewest, OPERATIONS) operations, and check the limits of
+    time before each; operations : (n,), the cost of each thing."""
     ends, most = np.cumsum(operations, dtype=np.float64), max(fewest, OPERATIONS)
     if ends.size and ends[-1] > most:
         cuts = np.unique(np.searchsorted(ends, np.arange(most, ends[-1], most), side="right"))
@@ -85,7 +85,7 @@ class Pool:
         self._is_closed = False
 
     def __reduce__(self) -> tuple[type[Pool], tuple[int]]:
-        """A copy has as many threads, of its own."""
+        """Return a pool with as many threads, not shared."""
         return Pool, (self.n_threads,)
 
     @property
@@ -99,10 +99,10 @@ class Pool:
         return bool(getattr(self._local, "is_inside", False))
 
     def each(self, n_parts: int, task: Callable[[int], object], n_operations: float = np.inf) -> None:
-        """Call task(0) ... task(n_parts - 1), in no promised order; the first exception ends it, and is raised;
-        n_operations : the work in all, of about a nanosecond each: little is done without other threads.
+        """Call task(0) ... task(n_parts - 1), in any order; the first exception ends it, and is raised;
+        n_operations : the total work, of about a nanosecond each: little work is done by the calling thread alone.
 
-        The calling thread looks at its limit of time before each task."""
+        The calling thread checks its limit of time before each task."""
         check_time()
         if n_operations < FEWEST_OPERATIONS:
             for part in range(n_parts):
@@ -122,17 +122,17 @@ class Pool:
                 while True:
                     try:
                         part = draw()  # which is atomic: every part goes to one thread
-                    except IndexError:  # none is left
+                    except IndexError:  # no part is left
                         return
                     check_time()
                     task(part)
             except BaseException:
-                parts.clear()  # the others need not begin what nobody will look at
+                parts.clear()  # the others need not begin tasks whose results are not used
                 raise
             finally:
                 self._local.is_inside = False
 
-        # From both ends: so a thread finds in its cache much of what it left there in a pass before.
+        # From both ends: so a thread's cache has much of its data from the previous pass.
         others = [executor.submit(share, parts.pop) for _ in range(1, min(self.n_threads, n_parts))]
         try:
             share(parts.popleft)

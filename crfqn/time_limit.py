@@ -1,8 +1,8 @@
-"""Limits of time that long computations check from within: passes over the data, sweeps, searches.
+"""Limits of time that long computations check themselves: passes over the data, sweeps, searches.
 
 The loop around a solver checks its limits after each step (`solvers/minimize.py`). A step over much data may take
-longer than its user wants to wait, so code that calls compiled code again and again calls `check_time` in between. A
-limit belongs to the thread that has opened it: tasks of a pool do not check it, the thread that waits for them does.
+longer than the limit, so code that calls compiled code repeatedly calls `check_time` in between. A limit belongs to the
+thread that has opened it: only this thread checks it, not the tasks of a pool.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TimeIsUp(BaseException):
 
 
 class TimeLimit:
-    """Context manager that gives a computation of this thread so many seconds from now on, None for no limit.
+    """Context manager that limits the computation of this thread to so many seconds from now on, None for no limit.
 
     is_answered : whether the code that opens it catches TimeIsUp; computations within open limits of their own
     grace : seconds beyond the limit after which `check_time` raises TimeIsUp
@@ -32,7 +32,7 @@ class TimeLimit:
     def __init__(self, seconds: float | None, is_answered: bool = True, grace: float = GRACE) -> None:
         self.is_answered, self.grace = is_answered, grace
         self.end = math.inf if seconds is None else time.perf_counter() + seconds
-        self.was_met = False  # whether someone has seen it pass
+        self.was_met = False  # whether a check has noticed its end
 
     def is_over(self) -> bool:
         """Return whether the time is up now."""
@@ -66,7 +66,7 @@ def check_time() -> None:
 
 
 def end_computations() -> bool:
-    """Let the computations of this thread be over now, as a handler of signals does; return whether there are any."""
+    """End the computations of this thread now, for a signal handler; return whether there are any."""
     limits = [limit for limit in open_limits() if limit.is_answered]
     for limit in limits:
         limit.end = min(limit.end, time.perf_counter())

@@ -1,7 +1,7 @@
-"""What `crf_path` is given and returns: the strengths to train with, and the record of the trained models.
+"""Arguments and result of `crf_path`: the strengths to train with, and the record of the trained models.
 
-The strengths are a descending grid of l1 or group_l1, or a lattice around the strengths of an estimator; both know how
-precisely each is solved. `crfqn.plot.PathDisplay` draws the record.
+The strengths are a descending grid of l1 or group_l1, or a lattice around the strengths of an estimator; both hold the
+tolerance for each value. `crfqn.plot.PathDisplay` draws the record.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from crfqn.estimators.automatic import Strengths
 from crfqn.parameters import Parameter, check_parameters
 
 LOOSER = 10.0  # times tol: the tolerance of all values but the last
-# Where the default grid ends at the latest: at this share of l1_max, where dense features have come in, and at this
-# share of the automatic strength, as the gradients of the many rare features of texts are far below l1_max.
+# Ends of the default grid, the lower one counts: this fraction of l1_max, enough for dense features, and this fraction
+# of the automatic strength, as the gradients of the many rare features of texts are far below l1_max.
 OF_LARGEST, OF_AUTOMATIC = 0.01, 0.1
 
 
@@ -33,11 +33,11 @@ OF_LARGEST, OF_AUTOMATIC = 0.01, 0.1
 class Grid:
     """Values of l1, or of group_l1, for `crf_path`; without arguments, 20 of them from l1_max down.
 
-    They end at a tenth of what "auto" stands for, or at a hundredth of l1_max if that is less.
+    They end at a tenth of the value of "auto", or at a hundredth of l1_max if that is less.
 
-    l1_max is the smallest strength under which all penalised weights are zero (an upper bound of it for l1 where
-    `group_l1` > 0); intercepts without penalty are fitted first. Of estimators whose penalty is over rows, group_l1
-    varies unless `l1` is given, and all that is said of l1 is then true of group_l1.
+    l1_max is the smallest strength under which all penalised weights are zero (an upper bound of it for l1 if
+    `group_l1` > 0); intercepts without penalty are fitted first. For estimators whose penalty is over rows, group_l1
+    varies instead of l1 unless `l1` is given.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class Grid:
     smallest : float > 0, optional
         The smallest value itself, instead of `ratio`.
     l1, group_l1 : array-like of float > 0, optional
-        The values themselves, in any order; the parameters above do not count then. With `group_l1`, l1 is that of the
-        estimator. At most one of both.
+        The values themselves, in any order; the parameters above are ignored then. With `group_l1`, l1 is that of the
+        estimator. At most one of the two.
     inner_tol : float >= 0, optional
         Tolerance, like `tol` of the estimator, for all values but the last; by default 10 `tol`. The last and the best
         are proved to be within `tol` of the optimum ("auto": 1e-3).
@@ -90,7 +90,7 @@ class Grid:
                 object.__setattr__(self, name, descending(getattr(self, name), name))
 
     def parameter(self, estimator: Any) -> str:
-        """Return the parameter that varies, "l1" or "group_l1"; InputError where the penalty has neither."""
+        """Return the parameter that varies, "l1" or "group_l1"; InputError if the penalty has neither."""
         names = [name for name in ("l1", "group_l1") if getattr(self, name) is not None]
         parameter = names[0] if names else estimator.path_parameter
         if parameter == "l2":
@@ -100,7 +100,7 @@ class Grid:
     def values(self, l1_max: float, automatic: float) -> NDArray[np.float64]:
         """Return the values, descending; a `smallest` that is not below l1_max is the only one.
 
-        automatic : what "auto" stands for
+        automatic : the value of "auto"
         """
         for values in (self.l1, self.group_l1):
             if values is not None:
@@ -118,7 +118,7 @@ class Grid:
         return np.geomspace(l1_max, smallest, self.n_values)  # both ends are exact
 
     def tol(self, tol: float) -> float:
-        """Return the tolerance of values on the way, for an estimator with this `tol`."""
+        """Return the tolerance of all values but the last, for an estimator with this `tol`."""
         return LOOSER * tol if self.inner_tol is None else self.inner_tol
 
 
@@ -127,7 +127,7 @@ class LocalGrid:
     """Strengths around those that `fit` would use, for `crf_path`; the default itself comes first.
 
     l1 (group_l1 for penalties over rows) and l2, unless they are 0, are multiplied by powers of `factor`, the nearest
-    pairs first: 9 pairs are a square. Each is solved by `tol` and `stop` as in `fit`, and scored; then the best is
+    pairs first: 9 pairs are a square. Each is solved with `tol` and `stop` as in `fit`, and scored; then the best is
     proved to be within `tol` of the optimum ("auto": 1e-3).
 
     Parameters
@@ -135,7 +135,7 @@ class LocalGrid:
     n_values : int >= 1, default 9
         The number of pairs.
     factor : float > 1, default 3.0
-        From one value to the next.
+        Ratio of neighbouring values.
 
     Raises
     ------
@@ -159,7 +159,7 @@ class LocalGrid:
         """Return None, as no single parameter descends."""
 
     def values(self, centre: Strengths, parameter: str) -> list[Strengths]:
-        """Return the pairs around `centre`, of `parameter` and l2; InputError where both are 0."""
+        """Return the pairs around `centre`, of `parameter` and l2; InputError if both are 0."""
         names = [name for name in dict.fromkeys((parameter, "l2")) if centre[name] > 0]
         if not names:
             raise InputError(f"expected {parameter} > 0 or l2 > 0 to vary, got 0")
@@ -185,7 +185,7 @@ def descending(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return distinct
 
 
-NOISE = 2.0  # standard errors of what is chosen among several: at one, ends are below the default on test items, too
+NOISE = 2.0  # standard errors; with one, some choices among many values score below the default on test items
 COLUMNS = ("score", "n_nonzero", "gap", "violation", "value", "passes", "seconds")
 
 
@@ -202,17 +202,17 @@ class RegularizationPath:
     Attributes
     ----------
     models : tuple of n fitted estimators
-    path_parameter : "l1" or "group_l1", the parameter that varies ("l2" where neither does)
+    path_parameter : "l1" or "group_l1", the parameter that varies ("l2" if neither does)
     varied : tuple of str, all parameters that vary
     has_default : whether the first model has the strengths that `fit` would train with, the others those around them
     l1, l2, group_l1 : float64, of a path the varying one descending
-    score : float64, on the validation items, or the mean over the folds; nan where nothing was scored
+    score : float64, on the validation items, or the mean over the folds; nan if nothing was scored
     fold_scores : float64 (n, folds), of each fold; no folds without `cv`
     value, gap, violation, passes, seconds : float64, of the training at this value alone, started at the one before:
         objective, certified relative gap, violation of optimality, passes over the data, wall time in seconds
     n_nonzero : int64
     l1_max : the smallest l1 (or group_l1) under which all penalised weights are zero
-    n_screening_violations : int64, weights that the strong rule had left out and the check of all gradients added
+    n_screening_violations : int64, weights excluded by the strong rule and added by the check of all gradients
     """
 
     models: tuple[Any, ...]
@@ -240,7 +240,7 @@ class RegularizationPath:
     @property
     def best_index(self) -> int:
         """Index of the best score, of equal ones the first: of a path the sparsest. A default stays unless the mean
-        over the folds is better by more than `NOISE` standard errors. InputError where nothing was scored."""
+        over the folds is better by more than `NOISE` standard errors. InputError if nothing was scored."""
         if np.isnan(self.score).all():
             raise InputError(
                 "best model: expected scores to choose by, but the path was solved without validation"
@@ -249,14 +249,14 @@ class RegularizationPath:
 
     @property
     def is_within_noise(self) -> bool:
-        """Whether the folds do not tell the best score from that of the default."""
+        """Whether the best score is within the noise of the folds of the default's."""
         gain, error = self._gain
         return error > 0 and gain <= NOISE * error
 
     @property
     def _gain(self) -> tuple[float, float]:
-        """By how much the best score is above the default's, and the standard error of the mean over the folds,
-        paired; 0 where there is no default, or no folds."""
+        """The difference between the best score and the default's, and its standard error over the folds,
+        paired; 0 without a default or without folds."""
         if not self.has_default:
             return 0.0, 0.0
         best, n_folds = int(np.nanargmax(self.score)), self.fold_scores.shape[1]
@@ -286,8 +286,8 @@ class RegularizationPath:
 
     @property
     def best_end(self) -> str | None:
-        """End of the grid with the best score, "smallest" or "largest", beyond which better ones may lie; else None, as
-        of a grid from l1_max on, above which all weights are zero."""
+        """End of the grid with the best score, "smallest" or "largest", if better ones may lie beyond it; else None,
+        also for the largest value of a grid from l1_max, above which all weights are zero."""
         if len(self) < 2 or np.isnan(self.score).all() or self.has_default:
             return None
         if self.best_index == len(self) - 1:
@@ -296,7 +296,7 @@ class RegularizationPath:
 
     @property
     def note(self) -> str:
-        """Sentence for the user where the best score is at an end of the grid; empty otherwise."""
+        """Sentence for the user if the best score is at an end of the grid; empty otherwise."""
         if self.has_default:
             best, beyond = 0 if np.isnan(self.score).all() else self.best_index, []
             for name in self.varied:
@@ -332,7 +332,7 @@ class RegularizationPath:
 
     def write_csv(self, path: str | PathLike[str]) -> None:
         """Write the rows with a heading to a CSV file, atomically; numbers that are not known (NaN) are left empty.
-        DataError where it cannot be written."""
+        DataError if it cannot be written."""
         rows, text = self.rows(), StringIO(newline="")
         writer = csv.DictWriter(text, [*rows[0]])
         writer.writeheader()

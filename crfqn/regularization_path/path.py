@@ -1,8 +1,8 @@
-"""`crf_path`: models for many strengths at hardly more than the cost of one, and the strengths that predict best.
+"""`crf_path`: models for many strengths at little more than the cost of one, and the strengths that predict best.
 
-With items to score, the strengths are those around what `fit` would train with, each solved from the optimum of a
+With items to score, the strengths are those around the ones of `fit`, each solved from the optimum of a
 neighbour (`LocalGrid`). A path has values that descend from l1_max, the smallest one under which all weights are zero,
-each solved from the optimum of the one before, on the weights that the strong rule leaves (`solvers.strong_rule`). The
+each solved from the optimum of the one before, on the weights that the strong rule keeps (`solvers.strong_rule`). The
 data are encoded once, and each fold has one store of them.
 """
 
@@ -52,7 +52,7 @@ class PreparedPath:
     with the parameters of all.
 
     Of a path: `parameter`, "l1" or "group_l1", descends from `l1_max`, the smallest value under which all penalised
-    weights are zero; at `point` the others are optimal for that; `automatic` is the value that "auto" stands for.
+    weights are zero; at `point` the others are optimal for it; `automatic` is the value of "auto".
     """
 
     settings: Any
@@ -68,8 +68,8 @@ class PreparedPath:
 def prepare_path(
     estimator: Any, X: Any, y: Any, sample_weight: Any = None, path_parameter: str | None = "l1"
 ) -> Iterator[PreparedPath]:
-    """Prepare trainings of an estimator: of a path, with the largest value of the parameter that descends, or for None
-    around its strengths. A context manager, whose threads are there as long as the block runs."""
+    """Prepare trainings of an estimator: of a path, with the largest value of the parameter that descends, or if it is
+    None, around its strengths. A context manager, whose threads exist as long as the block runs."""
     estimator.check_parameters()
     if estimator.checkpoint is not None:
         raise InputError(
@@ -106,7 +106,7 @@ def prepare_path(
 @dataclass(frozen=True, eq=False)
 class PathStep:
     """The training under one value: a fitted model, its score on the validation items (nan without), and
-    `n_screening_violations`, the weights that the strong rule had left out and the check of all gradients added."""
+    `n_screening_violations`, the weights excluded by the strong rule and added by the check of all gradients."""
 
     model: Any
     score: float
@@ -114,14 +114,14 @@ class PathStep:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether somebody has ended the training: what comes after it would be, too."""
+        """Whether the user or a callback has ended the training, and so the whole path."""
         return self.model.result_.status.is_by_user
 
 
 def solve_path(
     prepared: PreparedPath, values: NDArray[np.float64], grid: Grid, score: Score = lambda model: np.nan
 ) -> Iterator[PathStep]:
-    """Train at every value, descending, yielding each step when done; end by an interrupt."""
+    """Train at every value, descending, and yield each step; end after an interrupt."""
     point, before = prepared.point, max(prepared.l1_max, float(values[0]))
     after, last_tol = np.append(values[1:], 0.0), float(prepared.settings.tol)
     for value, following in zip(values.tolist(), after.tolist(), strict=True):
@@ -140,8 +140,8 @@ def solve_path(
 
 
 def solve_local_grid(prepared: PreparedPath, values: Sequence[Strengths], score: Score) -> Iterator[PathStep]:
-    """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does; as near to the
-    optimum as `fit`, so that scores are those of its models."""
+    """Train under all strengths, each from the optimum of the nearest earlier one, as `solve_path` does, with the
+    tolerance of `fit`, so that scores are those of its models."""
     tol, stop = prepared.settings.tol_, prepared.settings.stop
     run = Run(tol=tol, stop=stop, proves_zeros=False, to_rounding=True)
     solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
@@ -194,7 +194,7 @@ def crf_path(
     Parameters
     ----------
     estimator : ChainCRF, TaxonomyCRF, MulticlassCRF, MulticlassClassifier or MultilabelRanker
-        Its other parameters are used; the estimator itself is not changed. `max_iter` and `max_seconds` are limits for
+        Its other parameters are used; the estimator is not changed. `max_iter` and `max_seconds` are limits for
         each value. The best model is proved to be within `tol` of the optimum whatever `stop` is ("auto": 1e-3); for
         the precision of the others see the grid.
     X, y, sample_weight
@@ -202,14 +202,14 @@ def crf_path(
     grid : LocalGrid or Grid, optional
         The values, how precisely each is solved, and when to stop early. The default with `validation` or `cv` is
         `LocalGrid()`: l1 and l2 around those that `fit` would use. The default without them is `Grid()`: a path of l1
-        (or of group_l1) from the largest useful value down, without the l2 that an automatic l1 has beside it.
+        (or of group_l1) from the largest useful value down, without the l2 that is added to an automatic l1.
     validation : (X, y), optional
         Items to score each model on.
     cv : int, scikit-learn splitter or iterable of (train, test), optional
         Score by cross-validation over whole items instead. All folds are trained under the same strengths, which are
         not scaled by the fraction of the items that a fold trains on, as in scikit-learn's searches. An integer makes
         scikit-learn's folds in the order of the items: use `KFold(5, shuffle=True, random_state=0)` for sorted items.
-        The models of the path are trained on all items. The folds are trained side by side, all in memory.
+        The models of the path are trained on all items. All folds are in memory at once.
     groups : array-like, optional, for splitters that keep groups of items together
     scoring : str or callable(estimator, X, y), optional
         The estimator's `score` by default.
@@ -272,7 +272,7 @@ def crf_path(
                 columns.append(fold_scores_of(estimator, fold, values, grid, scorer))
                 folds.callback(columns[-1].close)
         scores_so_far = []
-        # All folds take a value before the next one comes, so that whatever ends the search leaves whole rows.
+        # All folds train with a value before the next value, so that an interrupted search has complete rows.
         for *scores, step in zip(*columns, solve(prepared, values, grid, score), strict=False):
             if step.is_cut_off and steps and is_scored:
                 break
@@ -281,7 +281,7 @@ def crf_path(
             if callback is not None:
                 callback(step)
             scores_so_far.append(float(np.mean(scores)) if scores else step.score)
-            # Under strong penalties all models predict the same label: scores count once one beats the first.
+            # Under strong penalties all models predict the same label: scores count once one is above the first.
             best = int(np.argmax(scores_so_far))
             has_risen = scores_so_far[best] > scores_so_far[0]
             if grid.patience is not None and has_risen and len(rows) - 1 - best >= grid.patience:
@@ -329,7 +329,7 @@ def score_on(scorer: Any, items: tuple[Any, Any] | None, where: Where) -> Score:
 def fold_scores_of(
     estimator: Any, fold: Fold, values: Any, grid: Grid | LocalGrid, scorer: Any
 ) -> Generator[float]:
-    """Yield the score of a fold under each value; it ends with a training that is cut off, but for the first."""
+    """Yield the score of a fold under each value; end after a training that was interrupted, except the first."""
     score, n_scores = score_on(scorer, (fold.X_test, fold.y_test), places_among(fold.test)), 0
     with ExitStack() as stack:
         with named_places(places_among(fold.train)):
@@ -353,8 +353,8 @@ def solve(prepared: Any, values: Any, grid: Grid | LocalGrid, score: Score) -> I
 
 def with_best_refined(prepared: PreparedPath, path: RegularizationPath, score: Score) -> RegularizationPath:
     """Return the path with its best model proved to `tol`, whose passes, iterations and seconds are those of both
-    trainings. Of descending values it is scored again on validation items. If the training is cut off, nothing
-    changes."""
+    trainings. The best of a path is scored again on validation items. If the training is interrupted,
+    nothing changes."""
     best = path.best_index
     model, tol = path.models[best], prepared.settings.tol_or(OPTIMAL)
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
@@ -415,7 +415,7 @@ def make_folds(
     estimator: Any, X: Any, y: Any, sample_weight: Any, cv: Any, groups: Any = None
 ) -> Iterator[Fold]:
     """Yield the folds of a scikit-learn splitter; those by default are stratified where items have one label each.
-    InputError where there are too few items for them."""
+    InputError if there are more folds than items, or than items of any label."""
     n_items = n_items_of(X)
     labels = y if (is_stratified := has_one_label_each(estimator, y)) else None
     splitter = check_cv(cv, labels, classifier=is_stratified)
