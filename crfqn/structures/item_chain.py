@@ -9,7 +9,7 @@ states, n labellings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, pairwise, repeat
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,28 +113,21 @@ class ItemChain:
 
     def _best_together(self, items: list[Vector]) -> list[BestPath]:
         """Return the best labelling of each item, of which none is longer than the one before."""
-        lengths = [*map(len, items)]
+        n, n_states, lengths = len(items), self.n_states, [*map(len, items)]
         n_at = [*_longer_than(lengths), 0]
-        rows = np.empty((lengths[0], len(items), self.n_states))
+        rows = np.empty((lengths[0], n, n_states))
         for i, scores in enumerate(items):
             rows[: lengths[i], i] = scores
-        steps = best_steps(
-            [row[:n] for row, n in zip(rows, n_at, strict=False)],
-            repeat(self._to),
-            spread=lambda x: x[:, None],
-        )
-        states, score, back = np.empty((lengths[0], len(items)), np.intp), np.empty(len(items)), []
-        for t, (before, reached) in enumerate(
-            chain([(np.empty(0, np.intp), np.zeros(rows[0].shape))], steps)
-        ):
-            back.append(before)
-            if n_at[t + 1] < n_at[t]:
-                ends = slice(n_at[t + 1], n_at[t])  # of the items that end here
-                delta = reached[ends] + rows[t, ends]
-                states[t, ends], score[ends] = delta.argmax(1), delta.max(1)
-        for t in range(len(back) - 1, 0, -1):
-            n = n_at[t]
-            states[t - 1, :n] = back[t][np.arange(n), states[t, :n]]
+        steps = [*best_steps([rows[t, :m] for t, m in enumerate(n_at[:-1])], repeat(self._to))]
+        states, score = np.empty((lengths[0], n), np.intp), np.empty(n)
+        firsts = np.arange(0, n * n_states, n_states)
+        for t in range(len(steps), -1, -1):
+            m = n_at[t + 1]
+            if m < n_at[t]:
+                ends = (steps[t - 1][1] if t else rows[0])[m : n_at[t]]  # of the items that end here
+                states[t, m : n_at[t]], score[m : n_at[t]] = ends.argmax(1), ends.max(1)
+            if m:
+                states[t, :m] = steps[t][0].reshape(-1)[firsts[:m] + states[t + 1, :m]]
         rows_of_items = zip(states.T.tolist(), lengths, score.tolist(), strict=True)
         return [BestPath(path[:length], best) for path, length, best in rows_of_items]
 
@@ -205,28 +198,29 @@ class ItemChain:
         """Run the recursion of forward-backward from the first position on, or back from the last; return `forward`'s
         or `backward`'s messages and log Z. Products of matrices take the place of logarithms of sums where nothing can
         underflow."""
-        nodes, is_narrow = self._nodes(scores), self._is_narrow(scores)
-        shift = nodes.max(axis=1, initial=-np.inf) if is_narrow else np.zeros(len(nodes))
-        messages = np.exp(nodes - shift[:, None]) if is_narrow else nodes.copy()
+        nodes, shift = self._nodes(scores), self._largest_if_narrow(scores)
+        is_narrow = shift is not None
+        messages = nodes.copy() if shift is None else np.exp(nodes - shift[:, None])
         reached, norms, before = np.full(nodes.shape, float(is_narrow)), np.empty(len(nodes)), None
         factors, direction = (self._factors.T, -1) if is_backward else (self._factors, 1)
-        tables = iter(self._leading(scores, is_backward))
+        tables = iter(self._leading(scores, is_backward, is_from=True))
+        total, log_total = np.add.reduce, np.logaddexp.reduce  # methods of arrays take a third longer
         for t, (message, here) in enumerate(zip(messages[::direction], reached[::direction], strict=True)):
             if is_narrow:
                 if before is not None:
-                    message *= np.matmul(before, factors, out=here)
-                norms[t] = message.sum()
-                message /= norms[t]
+                    message *= before.dot(factors, here)
+                norms[t] = norm = total(message)
+                message /= norm
             else:
                 if before is not None:
-                    message += np.logaddexp.reduce(next(tables) + before, axis=1, out=here)
-                norms[t] = np.logaddexp.reduce(message)
-                if norms[t] == -np.inf:
+                    message += log_total(next(tables) + before[:, None], 0, None, here)
+                norms[t] = norm = log_total(message)
+                if norm == -np.inf:
                     return messages, -np.inf
-                message -= norms[t]
+                message -= norm
             before = message
         results = reached if is_backward else messages
-        if not is_narrow:
+        if shift is None:
             return results, float(norms.sum())
         n_edges = max(len(scores) - 1, 0)
         log_partition = float((shift[::direction] + np.log(norms)).sum()) + n_edges * self._largest_edge
@@ -261,22 +255,24 @@ class ItemChain:
             return self.edges
         return self.edges + scores[t, self.n_states :].reshape(self.edges.shape)
 
-    def _leading(self, scores: Vector, is_backward: bool = False) -> Iterable[Vector]:
+    def _leading(self, scores: Vector, is_backward: bool = False, is_from: bool = False) -> Iterable[Vector]:
         """Return the edge scores that lead to each position of an item but the first, or backwards to each but the
-        last, the last one first, (K, K) each: a row for each state that they lead to."""
+        last, the last one first, (K, K) each: a row for each state that they lead to, or with `is_from` from."""
+        edges = self._to if is_backward == is_from else self.edges
         if self._has_same_edges(scores):
-            return repeat(self.edges if is_backward else self._to)
-        added = scores[1:, self.n_states :].reshape(-1, *self.edges.shape)
-        return self.edges + added[::-1] if is_backward else self._to + added.swapaxes(1, 2)
+            return repeat(edges)
+        added = scores[1:, self.n_states :].reshape(-1, *edges.shape)[:: -1 if is_backward else 1]
+        return edges + (added.swapaxes(1, 2) if edges is self._to else added)
 
-    def _is_narrow(self, scores: Vector) -> bool:
-        """Return whether no scaled message can underflow, as `kernels/forward_backward.py` has it, and nothing is
-        forbidden."""
+    def _largest_if_narrow(self, scores: Vector) -> Vector | None:
+        """Return the largest score of each position, (T,), if no scaled message can underflow, as
+        `kernels/forward_backward.py` has it, and nothing is forbidden."""
         if not self._has_same_edges(scores):
-            return False
+            return None
+        largest, smallest = np.maximum.reduce(scores, 1), np.minimum.reduce(scores, 1)
         with np.errstate(invalid="ignore"):
-            spread = (scores.max(axis=1) - scores.min(axis=1)).max(initial=0.0)
-        return bool(spread + 2 * self._edge_range < LARGEST_RANGE)
+            spread = np.maximum.reduce(largest - smallest, initial=0.0)
+        return largest if spread + 2 * self._edge_range < LARGEST_RANGE else None
 
     def marginals(self, scores: Vector, forward: Vector) -> Vector:
         """Return P(y_t = k), (T, K), of an item that has a labelling, given its forward messages."""
@@ -337,35 +333,41 @@ def best_steps(
     n : of how many labellings. Scores are (K, n) then, falling, as many as there are, rows (K, 1), and in the place of
         a state stands the place in the scores before of all states
     spread : for rows (S, K), of S items, none longer than the one before, or sets of states: what continues with what,
-        (S, K or 1, K), of the scores so far
+        (S, K or 1, K), of the scores so far, by default the same for all states
     """
     if not len(rows):
         return
     delta = rows[0]
     paths = np.empty((*delta.shape, delta.shape[-1]))
-    add, came_from, take = np.add, paths.argmax, paths.reshape(-1).take
+    add, came_from, flat, is_one = np.add, paths.argmax, paths.reshape(-1), delta.ndim == 1
     places = np.arange(0, paths.size, delta.shape[-1]).reshape(delta.shape)
     for row, table in zip(rows[1:], tables, strict=False):
         if n is not None:
             every = table + delta.T[:, None]  # whose loops are longer than those of (K, K, n)
             before, reached = _largest(every.transpose(1, 2, 0).reshape(len(table), -1), n)
         else:
-            if spread is None:
-                add(table, delta, paths)
+            if is_one:
+                paths[...] = delta
+                add(paths, table, paths)  # half the time of a sum of two shapes
             else:
                 if len(row) < len(delta):
                     delta, paths, places = delta[: len(row)], paths[: len(row)], places[: len(row)]
                     came_from = paths.argmax
-                add(table, spread(delta), paths)
+                add(table, delta[:, None] if spread is None else spread(delta), paths)
             before = came_from(-1)
-            reached = take(add(places, before))
+            reached = flat[add(places, before)]
         yield before, reached
         delta = add(reached, row, reached)
 
 
 def _longer_than(lengths: list[int]) -> list[int]:
     """Return how many falling lengths are above 0, 1, ..., for all numbers below the first."""
-    return np.searchsorted(-np.array(lengths), -np.arange(lengths[0])).tolist()
+    n, longer = len(lengths), []
+    for t in range(lengths[0]):
+        while lengths[n - 1] <= t:
+            n -= 1
+        longer.append(n)
+    return longer
 
 
 def _largest(rows: Vector, n: int) -> tuple[NDArray[np.integer], Vector]:
