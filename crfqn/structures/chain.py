@@ -1,13 +1,13 @@
-"""The linear chain: exact inference over sequences of labels. It knows no weights and no features.
+"""The linear chain: exact inference over sequences of labels, from scores, without weights and features.
 
 Scores of the nodes are label-major, (K, N), over the positions of all items; one (K, K) matrix of edge scores, from x
-to, serves every item (paper, section 6.1 and appendix D.1), or where positions have contexts x_t, features of the
-second of two neighbours, a matrix for each of these:
+to, serves every item (paper, section 6.1 and appendix D.1), or if positions have contexts x_t, features of the second
+of two neighbours, one matrix for each context:
 
     score(y) = sum_t s_t(y_t) + sum_{t > 1} (V + sum_b x_tb U_b)(y_{t-1}, y_t)
 
-The latter is the CRF of Lafferty, McCallum and Pereira (ICML 2001), whose edge features may depend on the input, as by
-patterns like `B01:%x[0,0]` of CRF++. Shapes: K states, N positions, I items, C contexts, E edge weights.
+The latter is the CRF of Lafferty, McCallum and Pereira (ICML 2001), whose edge features may depend on the input, such
+as patterns `B01:%x[0,0]` of CRF++. Shapes: K states, N positions, I items, C contexts, E edge weights.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Decoded, Inference,
 from crfqn.structures.transition_rules import TransitionRules, ends_of
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
-MOST_STATES = 64  # more: the pair sums of eight lanes, K x K x 64 bytes, leave the second cache
+MOST_STATES = 64  # with more, the pair sums of eight lanes, K x K x 64 bytes, exceed the second-level cache
 LARGEST = 16 * CHUNK  # positions x states of the longest item: three arrays of eight such items are 786 KB
 FEWEST_LANES = 3  # of eight: a row of lanes costs up to two and a half positions one by one
-GROUPS = 16  # of eight items a part: cut finer, items sorted by length are no longer like their neighbours
+GROUPS = 16  # of eight items per part: in smaller parts, neighbours in the order of length differ too much
 TOGETHER = 2 * LANES  # segments of a part
 PASS = 4  # operations of an inference pass for each product of Viterbi's
 
@@ -55,10 +55,10 @@ PASS = 4  # operations of an inference pass for each product of Viterbi's
 @dataclass(frozen=True, eq=False)
 class Chain(Structure):
     """Items laid out by `offsets`, (I + 1,), each a chain over the same K states, within `rules` if given; `contexts` :
-    of the positions, None where all have the same.
+    of the positions, None if all have the same.
 
-    n_parts : runs of items that threads share out, by default as many as the items are worth; edge counts are summed
-        run by run, so that their last digits depend on it
+    n_parts : runs of items that threads share, by default chosen by their cost; edge counts are summed run by run,
+        so that their last digits depend on it
     """
 
     offsets: NDArray[np.int64]
@@ -83,7 +83,7 @@ class Chain(Structure):
 
     @property
     def table_of(self) -> NDArray[np.int32]:
-        """The table of edges that leads to each position, (N,); nothing where all have the same."""
+        """The table of the edges to each position, (N,); empty if all have the same."""
         return NO_TABLES if self.contexts is None else self.contexts.table_of
 
     @property
@@ -97,7 +97,7 @@ class Chain(Structure):
         return replace(self, offsets=offsets, contexts=self.contexts.take(positions))
 
     def check_targets(self, targets: Labels) -> None:
-        """Refuse targets that break a rule; without rules every state is a label of any position."""
+        """Raise InputError for targets that break a rule; without rules every state is valid at any position."""
         broken = [] if self.rules is None else self.rules.violations(targets, self.offsets)
         if broken:
             raise InputError(
@@ -132,8 +132,8 @@ class Chain(Structure):
 
     @cached_property
     def _segments(self) -> Segments | None:
-        """The segments of items that are long, and so large a share of all that threads would wait for them; their
-        number fills the lanes of whole parts."""
+        """The segments of long items that would leave other threads idle as one part each; their number fills the
+        lanes of whole parts."""
         lengths = np.diff(self.offsets)
         is_long = lengths > max(CHUNK, self.offsets[-1] // N_PARTS)
         if not is_long.any():
@@ -168,9 +168,9 @@ class Chain(Structure):
         """Run one inference pass: log partitions, node and edge residuals, expected and target scores.
 
         Without `targets` nothing is subtracted: the residuals are the marginals and the expected counts. O(N K^2),
-        threaded over items, bit-identical for any number of threads. Scores of any finite size are safe; their own
-        rounding is not undone. A score of -inf forbids a state at a position. Results of an item that has no allowed
-        labelling mean nothing (`impossible` tells which these are).
+        threaded over items, bit-identical for any number of threads. Scores of any finite size are safe, up to
+        their own rounding. A score of -inf forbids a state at a position. Results of an item without an allowed
+        labelling are undefined (`impossible` returns these items).
         """
         scores, edges = self.ruled(scores, edges)
         if weights is None:
@@ -186,7 +186,7 @@ class Chain(Structure):
     def _infer_segments(
         self, segments: Segments, scores: Vector, edges: Vector, targets: Labels, weights: Vector, pool: Pool
     ) -> Inference | None:
-        """Return what `infer` does, by segments of long items; None where their messages underflow."""
+        """Return what `infer` does, by segments of long items; None if their messages underflow."""
         messages, by_segment = segments.messages(scores, edges, pool), weights[segments.item_of]
         closed = segments.closed(scores, messages)
         inference = self._chain_of_segments._infer_items(closed, edges, NO_TARGETS, by_segment, pool)
@@ -205,7 +205,7 @@ class Chain(Structure):
     def _infer_items(
         self, scores: Vector, edges: Vector, targets: Labels, weights: Vector, pool: Pool | None
     ) -> Inference:
-        """Return what `infer` does, item by item; scores and edges keep the rules."""
+        """Return what `infer` does, item by item; scores and edges include the rules."""
         parts = self._item_parts
         residual = np.empty_like(scores)
         sums = np.zeros((self.n_items, 3))
@@ -242,7 +242,7 @@ class Chain(Structure):
     def _infer_contexts(
         self, contexts: Contexts, scores: Vector, tables: Vector, targets: Labels, weights: Vector, pool: Pool
     ) -> Inference:
-        """Return what `infer` does, by the tables of the contexts; scores and tables keep the rules."""
+        """Return what `infer` does, by the tables of the contexts; scores and tables include the rules."""
         factors, largest, ranges = exponentials(tables, pool)
         n_positions, width = scores.shape[1], factors.shape[2]
         alpha, u = aligned_rows(n_positions, width), aligned_rows(n_positions, width)
@@ -303,7 +303,7 @@ class Chain(Structure):
 
     @cached_property
     def _by_context(self) -> Occurrences:
-        """The positions of each context, those of first positions left out."""
+        """The positions of each context, without the first positions of items."""
         assert self.contexts is not None
         return self.contexts.by_context(self._inner)
 
@@ -325,13 +325,13 @@ class Chain(Structure):
         return ends_of(self.offsets)[2]
 
     def _places(self, labels: Labels) -> NDArray[np.int64]:
-        """Return the places in the tables of edge scores of a labelling's transitions, those at `_inner`."""
+        """Return the indices of a labelling's transitions, those at `_inner`, in the tables of edge scores."""
         to = self._inner
         context = 0 if self.contexts is None else self.contexts.table_of[to]
         return self.edge_layout.numbers(labels[to - 1], labels[to], context)
 
     def _transitions(self, labels: Labels, weights: Vector | None) -> Vector:
-        """Return the numbers of a labelling's transitions by place in the tables, each item times its weight."""
+        """Return the counts of a labelling's transitions by index in the tables, each item times its weight."""
         n_tables = 1 if self.contexts is None else self.contexts.rows.shape[0]
         by_inner = None if weights is None else np.repeat(weights, np.diff(self.offsets))[self._inner]
         size = n_tables * self.edge_layout.n_pairs
@@ -396,7 +396,7 @@ class Chain(Structure):
         return self.contexts.weighted(variances, power=2)[self.edge_layout.n_pairs :]
 
     def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
-        """Return the best labelling of every item and its score (Viterbi), -inf where none is allowed; ties go to the
+        """Return the best labelling of every item and its score (Viterbi), -inf if none is allowed; ties go to the
         lower state."""
         scores, edges = self.ruled(scores, edges)
         padded = np.zeros((*edges.shape[:-1], padded_width(self.n_states)))
@@ -425,12 +425,12 @@ class Chain(Structure):
 
 
 def refused_of(items: NDArray[np.int64], sums: Vector) -> NDArray[np.int64]:
-    """Return those of some items whose log partitions, in the first column of sums, (I, 3), a kernel left NaN."""
+    """Return those of some items whose log partitions, the first column of sums, (I, 3), are NaN after a kernel."""
     return items[np.isnan(sums[items, 0])]
 
 
 class PositionInference(NamedTuple):
-    """What a chain expects given the label of one position at a time, summed over the positions times their weights.
+    """Losses and expectations of a chain given the label of one position at a time, weighted sums over the positions.
 
     losses : float64 (I,): - sum_t position_weights_t log P(y_t | x), unweighted
     expected : float64 (K, N), states; counts : float64 (E,), of edge weights; both times the items' weights
@@ -442,7 +442,7 @@ class PositionInference(NamedTuple):
 
 
 def count_parts(n_items: int, n_states: int, n_lanes: int) -> int:
-    """Return how many parts to cut the items into: by what the structure is, never by how many threads there are."""
+    """Return the number of parts of the items: it depends on the structure, never on the number of threads."""
     if n_states > MOST_STATES:
         return N_PARTS
     return min(max(1, n_items // (GROUPS * n_lanes)), N_PARTS)
@@ -458,8 +458,8 @@ class ItemPart(NamedTuple):
 
 
 def split_part(first: int, last: int, lengths: NDArray[np.int64], n_states: int, n_lanes: int) -> ItemPart:
-    """Share out the items first ... last - 1 of the given lengths, (I,): those of which eight would not fit into the
-    cache go one by one, and so do all where on average fewer than FEWEST_LANES lanes would be filled."""
+    """Divide the items first ... last - 1 of the given lengths, (I,): items so long that eight do not fit into the
+    cache go one by one, and so do all if on average fewer than FEWEST_LANES lanes would be filled."""
     items = first + np.flatnonzero(lengths[first:last])
     nothing = items[:0]
     if n_states > MOST_STATES:

@@ -1,7 +1,7 @@
-"""What chains can tell besides their best labelling: the n best ones, pairs of neighbours, whole spans.
+"""The n best labellings of chains, and the probabilities of pairs of neighbours and of whole spans.
 
-Scores (K, N) and edges in nats, as the chain takes them; -inf forbids. Items without any allowed labelling have none,
-and their probabilities mean nothing. Shapes: K states, N positions, I items, S spans.
+Scores (K, N) and edges in nats, as the chain takes them; -inf forbids. Items without an allowed labelling have none,
+and their probabilities are undefined. Shapes: K states, N positions, I items, S spans.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from crfqn.threads import Pool, cut_into_parts
 
 
 class BestLabellings(NamedTuple):
-    """The n best labellings of every item, the best first: states (n, N), score (n, I), in nats, counts (I,), how many
-    there are, where an item has fewer than n."""
+    """The n best labellings of every item, the best first: states (n, N), score (n, I), in nats, counts (I,), their
+    number, which is below n for an item with fewer."""
 
     states: NDArray[np.int32]
     score: Vector
@@ -65,7 +65,7 @@ def pairs_of(chain: Chain, scores: Vector, edges: Vector, pool: Pool) -> list[Ve
 def span_probabilities(
     chain: Chain, scores: Vector, edges: Vector, spans: Spans, rules: SpanRules, pool: Pool
 ) -> Vector:
-    """Return the probability that each span stands where it does, (S,): that a labelling has exactly it. O(T K^2) for
+    """Return the probability that a labelling contains exactly this span, for each, (S,). O(T K^2) for
     an item with spans, with K^2 exponentials a position: everything is in logarithms."""
     scores, edges = chain.ruled(scores, edges)
     heads = np.searchsorted(spans.starts, chain.offsets)

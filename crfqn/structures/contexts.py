@@ -1,8 +1,8 @@
-"""What positions of a chain observe of their edges: the values of its bigram features.
+"""Contexts of the positions of a chain: the values of its bigram features.
 
-A context is a distinct set of observed features, and positions with the same one share a table of edge scores: of
-part-of-speech tags there are some forty for all positions. Shapes: N positions, B bigram features, C contexts, K
-states; width = K rounded up to LANES. Weights of edges are numbered as `EdgeLayout` says.
+A context is a distinct set of observed features, and positions with the same one share a table of edge scores: with
+part-of-speech tags there are about forty contexts. Shapes: N positions, B bigram features, C contexts, K
+states; width = K rounded up to LANES. `EdgeLayout` numbers the weights of edges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PER_WEIGHT, PER_SCORE = 8 * 8, 3 * 8  # bytes: vectors of a training, tables of 
 
 
 class Occurrences(NamedTuple):
-    """Where something stands, int64: number f at places[starts[f]] ... places[starts[f + 1] - 1] of some positions."""
+    """The positions of each number f, int64: places[starts[f]] ... places[starts[f + 1] - 1]."""
 
     starts: NDArray[np.int64]
     places: NDArray[np.int64]
@@ -60,7 +60,7 @@ class Contexts:
 
     @classmethod
     def of_columns(cls, matrix: Any, columns: NDArray[np.int64], n_states: int) -> Contexts | None:
-        """Return the contexts whose features are some columns of a matrix (N, F), None for none; InputError where their
+        """Return the contexts whose features are some columns of a matrix (N, F), None for none; InputError if their
         weights and tables would be too large."""
         if not columns.size:
             return None

@@ -1,4 +1,4 @@
-"""How the weights of edges are numbered: by the label before, the label, and what is observed at the second."""
+"""The numbering of the weights of edges: by the observation, the label before and the label."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EdgeLayout(NamedTuple):
     """Numbers of edges, by context, then by the label that they lead from, then to.
 
     Context 0 is that of all positions: its K K weights are those of transitions. Each bigram feature is one more
-    context. Tables of edge scores are numbered alike, and rows of a matrix of label pairs as those of context 0.
+    context. Tables of edge scores have the same numbering; matrices of label pairs have that of context 0.
 
     n_states : K, at least 1
     n_contexts : 1 for a plain chain, 0 for structures without edges
@@ -59,7 +59,7 @@ class EdgeLayout(NamedTuple):
         return (np.asarray(context, np.int64) * self.n_states + from_) * self.n_states + to
 
     def split(self, numbers: NDArray[np.integer]) -> Edges:
-        """Return what edges are by their numbers."""
+        """Return the edges with these numbers."""
         before, to = np.divmod(np.asarray(numbers, np.int64), self.n_states)
         context, from_ = np.divmod(before, self.n_states)
         return Edges(from_, to, context)

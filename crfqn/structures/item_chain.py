@@ -1,8 +1,8 @@
-"""Exact inference over chains of few items, with numpy alone: for a sentence, calls cost more than operations.
+"""Exact inference over chains of a few items in numpy: for a sentence, calls of kernels cost more than the operations.
 
-Results are those of the kernels over many items, of Viterbi bit by bit: ties go to the lower last state, and then to
+Results equal those of the kernels over many items, of Viterbi bit by bit: ties go to the lower last state, and then to
 the lower state before. Edges (K, K) in nats; -inf forbids. Scores of an item are those of its nodes, (T, K), or with
-bigram features (T, K + K K): behind them in row t what is added to the edges from position t - 1 to t. T positions, K
+bigram features (T, K + K K): then row t ends with the additions to the edges from position t - 1 to t. T positions, K
 states, n labellings.
 """
 
@@ -25,20 +25,20 @@ BYTES = 8  # of a list's entry: the state before and its rank
 LARGEST = float(np.finfo(np.float64).max)
 TOGETHER = 1 << 16  # scores of items that are labelled together: what a processor's cache holds
 MANY, FEW_STATES = 100, 32  # from so many items of so few states on, arrays have the items last
-FEW_NUMBERS = 2000  # of which a stable sort of all finds the largest sooner
+FEW_NUMBERS = 2000  # up to so many numbers a stable sort of all is the fastest way to the largest
 LARGEST_RANGE = 600.0  # exp(-600) is far from the smallest normal number, even after a product
 
 
 class BestPath(NamedTuple):
-    """The best labelling: states, and its score, -inf where the rules leave none."""
+    """The best labelling: states, and its score, -inf if the rules allow none."""
 
     states: list[int]
     score: float
 
 
 class BestThrough(NamedTuple):
-    """The best labellings of an item through each state at each position: their scores, float64 (T, K), -inf where
-    there is none, and the states that they have before and behind, (T, K)."""
+    """The best labellings of an item through each state at each position: their scores, float64 (T, K), -inf if
+    there is none, and their states at the positions before and after, (T, K)."""
 
     scores: Vector
     before: NDArray[np.intp]
@@ -56,7 +56,7 @@ class BestThrough(NamedTuple):
 
 
 class ItemChain:
-    """Chains over K states with the same edges, and what an item adds to them, within `rules` if given."""
+    """Chains over K states with the same edges, and additions of each item to them, within `rules` if given."""
 
     def __init__(self, edges: Vector, rules: TransitionRules | None = None) -> None:
         self.n_states = len(edges)
@@ -80,8 +80,8 @@ class ItemChain:
         return scores
 
     def best(self, items: Sequence[Vector]) -> list[BestPath]:
-        """Return the best labelling of each item, given `ruled` scores: O(T K^2), and some 3 us a position of one item;
-        a tenth of it of many with the same edges, which go together from position to position, the longest first."""
+        """Return the best labelling of each item, given `ruled` scores: O(T K^2), about 3 us per position for one item;
+        a tenth of this for many with the same edges, computed together position by position, the longest first."""
         if len(items) == 1 or (items and not self._has_same_edges(items[0])):
             return [*map(self._best_alone, items)]
         paths = [BestPath([], 0.0)] * len(items)
@@ -97,7 +97,7 @@ class ItemChain:
         return paths
 
     def _best_alone(self, scores: Vector) -> BestPath:
-        """Return the best labelling of one item; the other ways take a third longer for it."""
+        """Return the best labelling of one item, faster than by the methods for several."""
         if not len(scores):
             return BestPath([], 0.0)
         nodes = self._nodes(scores)
@@ -112,7 +112,7 @@ class ItemChain:
         return BestPath(states, score)
 
     def _best_together(self, items: list[Vector]) -> list[BestPath]:
-        """Return the best labelling of each item, of which none is longer than the one before."""
+        """Return the best labelling of each item; lengths must not increase."""
         n, n_states, lengths = len(items), self.n_states, [*map(len, items)]
         n_at = [*_longer_than(lengths), 0]
         rows = np.empty((lengths[0], n, n_states))
@@ -132,7 +132,7 @@ class ItemChain:
         return [BestPath(path[:length], best) for path, length, best in rows_of_items]
 
     def _best_of_many(self, items: list[Vector]) -> list[BestPath]:
-        """Return what `_best_together` does, in two thirds of the time for many items of few states: arrays have the
+        """Return what `_best_together` does, in two thirds of the time for many items with few states: arrays have the
         items last, and the states before are computed backwards, for the best labelling only."""
         lengths = [*map(len, items)]
         n_at = _longer_than(lengths)
@@ -156,7 +156,7 @@ class ItemChain:
         return [BestPath(path[:length], best) for path, length, best in rows]
 
     def n_best(self, scores: Vector, n: int) -> list[BestPath]:
-        """Return the n best labellings, fewer where there are fewer: ties as `kernels/viterbi.py`'s `best_paths`."""
+        """Return the n best labellings, or all if there are fewer: ties as `kernels/viterbi.py`'s `best_paths`."""
         nodes = self._nodes(scores)
         length, n_states = nodes.shape
         check_n_best(n, length, n_states, length)
@@ -196,7 +196,7 @@ class ItemChain:
 
     def _messages(self, scores: Vector, is_backward: bool = False) -> tuple[Vector, float]:
         """Run the recursion of forward-backward from the first position on, or back from the last; return `forward`'s
-        or `backward`'s messages and log Z. Products of matrices take the place of logarithms of sums where nothing can
+        or `backward`'s messages and log Z. Products of matrices replace logarithms of sums if nothing can
         underflow."""
         nodes, shift = self._nodes(scores), self._largest_if_narrow(scores)
         is_narrow = shift is not None
@@ -232,7 +232,7 @@ class ItemChain:
 
     def best_through(self, scores: Vector) -> BestThrough:
         """Return the best labellings through each state at each position: Viterbi's recursion from both ends, O(T
-        K^2). Ties go to the lower state before, and to the lower state behind."""
+        K^2). Ties go to the lower state before, and to the lower state after."""
         nodes = self._nodes(scores)
         total, (before, behind) = nodes.copy(), np.zeros((2, *nodes.shape), np.intp)
         for t, (states, reached) in enumerate(best_steps(nodes, self._leading(scores)), 1):
@@ -257,7 +257,7 @@ class ItemChain:
 
     def _leading(self, scores: Vector, is_backward: bool = False, is_from: bool = False) -> Iterable[Vector]:
         """Return the edge scores that lead to each position of an item but the first, or backwards to each but the
-        last, the last one first, (K, K) each: a row for each state that they lead to, or with `is_from` from."""
+        last, the last one first, (K, K) each: a row for each target state, or with `is_from` for each source state."""
         edges = self._to if is_backward == is_from else self.edges
         if self._has_same_edges(scores):
             return repeat(edges)
@@ -290,11 +290,11 @@ class ItemChain:
     def span_probabilities(
         self, scores: Vector, spans: list[tuple[int, int]], types: Sequence[Any], continues: NDArray[np.bool_]
     ) -> list[float]:
-        """Return P(an item has exactly these spans, each by itself), start ... stop - 1 in order, given what
-        `chain_decoding.SpanRules` holds: the types of the spans' states bool (K,), and which states go on with which.
+        """Return P(an item has exactly this span) for each span start ... stop - 1, in order, given the fields of
+        `chain_decoding.SpanRules`: the types of the spans' states bool (K,), and which states may continue which.
 
         The conditional probabilities P(y_t | y_t-1, x) make the labellings a Markov chain: those from the position
-        before a span to the one behind it are multiplied, over the labellings that have the span. O(T K^2).
+        before a span to the one after it are multiplied, over the labellings that have the span. O(T K^2).
         """
         marginals, backward = self.marginals(scores, self.forward(scores)[0]), self.backward(scores)
         probabilities = []
@@ -323,17 +323,17 @@ def best_steps(
     n: int | None = None,
     spread: Callable[[Vector], Vector] | None = None,
 ) -> Iterator[tuple[NDArray[np.integer], Vector]]:
-    """Run Viterbi's recursion: yield for each position behind the first the best state before each state, the lowest of
-    equal ones, and the best score of what leads to it, (K,), to which the next step adds the state's own.
+    """Run Viterbi's recursion: yield for each position after the first the best state before each state, the lowest of
+    equal ones, and the best score up to it, (K,), to which the next step adds the state's score.
 
     Parameters
     ----------
     rows : float64 (K,) each, scores of the states at the positions
     tables : edge scores, (K, K) each, a row for each state that they lead to
-    n : of how many labellings. Scores are (K, n) then, falling, as many as there are, rows (K, 1), and in the place of
-        a state stands the place in the scores before of all states
-    spread : for rows (S, K), of S items, none longer than the one before, or sets of states: what continues with what,
-        (S, K or 1, K), of the scores so far, by default the same for all states
+    n : number of labellings. Scores are (K, n) then, descending, rows (K, 1), and the index into all scores of the
+        position before replaces the state
+    spread : for rows (S, K), of S items of descending length, or sets of states: maps the scores so far to those that
+        each entry continues, (S, K or 1, K), by default the same for all states
     """
     if not len(rows):
         return
@@ -343,7 +343,7 @@ def best_steps(
     places = np.arange(0, paths.size, delta.shape[-1]).reshape(delta.shape)
     for row, table in zip(rows[1:], tables, strict=False):
         if n is not None:
-            every = table + delta.T[:, None]  # whose loops are longer than those of (K, K, n)
+            every = table + delta.T[:, None]  # longer inner loops than (K, K, n)
             before, reached = _largest(every.transpose(1, 2, 0).reshape(len(table), -1), n)
         else:
             if is_one:
@@ -361,7 +361,7 @@ def best_steps(
 
 
 def _longer_than(lengths: list[int]) -> list[int]:
-    """Return how many falling lengths are above 0, 1, ..., for all numbers below the first."""
+    """Return how many of the descending lengths are above 0, 1, ..., for all numbers below the first."""
     n, longer = len(lengths), []
     for t in range(lengths[0]):
         while lengths[n - 1] <= t:
@@ -372,8 +372,7 @@ def _longer_than(lengths: list[int]) -> list[int]:
 
 def _largest(rows: Vector, n: int) -> tuple[NDArray[np.integer], Vector]:
     """Return the places of the n largest numbers of each row and the numbers, (rows, n), the largest first, equal ones
-    in their order; all that the rows have if these are fewer. Where a row has fewer than n above -inf, -inf is at
-    place 0 as well."""
+    in their order; all of a row if these are fewer. If a row has fewer than n above -inf, the others have place 0."""
     n_rows, size = rows.shape
     n = min(n, size)
     if n == 1:

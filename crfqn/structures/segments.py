@@ -1,8 +1,8 @@
-"""Exact inference over long items in segments: several fill the lanes of the vector registers, and threads share them.
+"""Exact inference over long items in segments, which fill the lanes of the vector registers and are shared by threads.
 
-Two passes along an item, one thread each, carry the forward and the backward messages and keep what enters and leaves
-its segments: F = f' M behind the position with the message f, B = M v before that with psi b = v. A segment whose first
-and last scores have log F and log B added is a chain of its own, with the marginals of the whole:
+Two passes along an item, one thread each, compute the forward and the backward messages and store those that enter and
+leave its segments: F = f' M after the position with the message f, B = M v before that with psi b = v. With log F and
+log B added to its first and last scores, a segment is a separate chain with the marginals of the whole:
 
     log Z = sum_s log Z_s + sum over the cuts of (largest edge - log n),   n = sum_jk f(j) M(j, k) v(k)
     P(y_t = j, y_{t+1} = k) = f(j) M(j, k) v(k) / n    across a cut
@@ -23,7 +23,7 @@ from crfqn.threads import Pool
 
 
 class Messages(NamedTuple):
-    """What passes the cuts, float64 (C, K): f and v, each with the sum 1, F and B; and n, (C,)."""
+    """Messages across the cuts, float64 (C, K): f and v, each with the sum 1, F and B; and n, (C,)."""
 
     f: Vector
     v: Vector
@@ -36,7 +36,7 @@ class Segments(NamedTuple):
     """Items cut into segments.
 
     offsets : int64 (S + 1,); item_of : int64 (S,)
-    runs : of each item that is cut, its first segment, and the one behind its last
+    runs : of each item that is cut, its first segment, and the one after its last
     after : int64 (C,), the segments that have one before them in their item
     """
 
@@ -47,7 +47,7 @@ class Segments(NamedTuple):
 
     @classmethod
     def of(cls, offsets: NDArray[np.int64], n_segments: NDArray[np.int64]) -> Segments:
-        """Cut items, of the given numbers of segments each, (I,), 1 for those that stay whole."""
+        """Cut items, of the given numbers of segments each, (I,), 1 for those that are not cut."""
         item_of = np.repeat(np.arange(n_segments.size), n_segments)
         firsts = np.cumsum(n_segments) - n_segments
         numbers = np.arange(item_of.size) - firsts[item_of]
@@ -57,7 +57,7 @@ class Segments(NamedTuple):
         return cls(np.append(starts, offsets[-1]), item_of, runs, np.flatnonzero(numbers))
 
     def messages(self, scores: Vector, edges: Vector, pool: Pool) -> Messages:
-        """Return what passes the cuts; scores (K, N) and edges (K, K), -inf where something is forbidden."""
+        """Return the messages across the cuts; scores (K, N) and edges (K, K), -inf where something is forbidden."""
         shape = 2, self.item_of.size, len(edges)
         before, entering = np.zeros(shape), np.ones(shape)
 
@@ -77,7 +77,7 @@ class Segments(NamedTuple):
         return Messages(f, v, forward, backward, (forward * v).sum(axis=1))
 
     def closed(self, scores: Vector, messages: Messages) -> Vector:
-        """Return the scores with which each segment is a chain of its own, (K, N)."""
+        """Return the scores with which each segment is a separate chain, (K, N)."""
         closed = scores.copy()
         with np.errstate(divide="ignore"):
             closed[:, self.offsets[self.after]] += np.log(messages.forward.T)
@@ -85,8 +85,8 @@ class Segments(NamedTuple):
         return closed
 
     def agree(self, messages: Messages, marginals: Vector, weights: Vector) -> bool:
-        """Return whether the marginals beside the cuts, times the weights of segments, (S,), are those of the messages:
-        they are not where a message that matters has underflowed."""
+        """Return whether the marginals at the cuts, times the weights of segments, (S,), are those of the messages:
+        they are not if a relevant message has underflowed."""
         weight, n = weights[self.after, None], messages.norms[:, None]
         sides = (
             (self.offsets[self.after], messages.forward * messages.v),
@@ -99,7 +99,7 @@ class Segments(NamedTuple):
             )
 
     def added_score(self, messages: Messages, marginals: Vector) -> float:
-        """Return what the messages add to the expected scores of the nodes; marginals, times weights : (K, N)."""
+        """Return the part of the messages in the expected scores of the nodes; marginals, times weights : (K, N)."""
         total = 0.0
         for at, message in (
             (self.offsets[self.after], messages.forward),

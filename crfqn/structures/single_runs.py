@@ -1,10 +1,10 @@
-"""Best labellings of an item in which some labels form at most one run each: exact, by numpy alone.
+"""Best labellings of an item in which some labels form at most one run each: exact, in numpy.
 
 Viterbi's recursion over states that are extended by the set of labels whose run has begun (`completions`) bounds what a
 labelling can still add, and a best-first search (A*) with this bound finds the n best labellings that keep the rule.
-The sets are those of the labels that matter in an item: at first the ones that its best labelling repeats, then those
-that the search is held up by. The others bound the search as if they had no rule, and are held by the search itself, so
-that each result is exact. Shapes: T positions, K states, G groups of states of which each forms at most one run.
+The sets contain only some labels: at first those that the item's best labelling repeats, then those that slow the
+search down. The bound ignores the rule of the other labels, which the search itself enforces, so that each result is
+exact. Shapes: T positions, K states, G groups of states of which each forms at most one run.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from crfqn.time_limit import check_time
 
 MOST_GROUPS = 8  # in the extended states of an item: 256 sets
 LARGEST_NUMBERS = 1 << 24  # of an item's bounds, and of the states of the partial labellings: 128 MB each
-FIRST_LIMIT = (
-    200  # partial labellings that the search extends for each position, before another group joins the sets
-)
-LAST_LIMIT = 100_000  # partial labellings in all, once no group can join any more
+FIRST_LIMIT = 200  # partial labellings extended for each position before another group is added to the sets
+LAST_LIMIT = 100_000  # partial labellings in all, if no further group can be added
 
 
 def repeats(states: NDArray[Any], offsets: NDArray[np.int64], rules: SpanRules) -> dict[int, set[int]]:
@@ -46,8 +44,8 @@ def repeats(states: NDArray[Any], offsets: NDArray[np.int64], rules: SpanRules) 
 def best_of_single_runs(
     nodes: Vector, tables: Sequence[Vector], rules: SpanRules, groups: set[int], n: int = 1
 ) -> list[BestPath]:
-    """Return the n best labellings of an item in which each group of states forms at most one run, fewer where there
-    are fewer.
+    """Return the n best labellings of an item in which each group of states forms at most one run, or all if there are
+    fewer.
 
     Parameters
     ----------
@@ -84,7 +82,7 @@ def best_of_single_runs(
 
 
 def completions(nodes: Vector, tables: Sequence[Vector], rules: SpanRules, active: Sequence[int]) -> Vector:
-    """Return the best score of the positions behind each, (T, 2^A, K): by the set of the A active groups whose run has
+    """Return the best score of the positions after each, (T, 2^A, K): by the set of the A active groups whose run has
     begun, up to this position, and by the state at it. Viterbi's recursion, backwards, O(T 2^A K^2)."""
     length, n_states = nodes.shape
     n_sets = 1 << len(active)
@@ -167,8 +165,8 @@ def _search(
 
 class _Branches(NamedTuple):
     """Continuations of a partial labelling at position t: the states, those first that can reach the best score, the
-    score that each can still reach, and what the search knows of the labelling before. A search queues one after the
-    other, so that it holds one or two for each labelling that it has extended."""
+    score that each can still reach, and the state of the search for the labelling so far. They are queued one by one,
+    so that the queue has one or two for each labelling that has been extended."""
 
     t: int
     states: NDArray[np.intp]

@@ -1,4 +1,4 @@
-"""Spans of neighbouring labels: which labels make one together, and where they stand in a labelling. Numpy alone.
+"""Spans of neighbouring labels: which labels form a span, and where a labelling has spans. Numpy only.
 
 Shapes: K states, N positions, I items, S spans.
 """
@@ -24,7 +24,7 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SpanRules:
-    """What makes a span of neighbouring states; type_of : int64 (K,), the type of each state, -1 for none; continues :
+    """Rules for spans of neighbouring states; type_of : int64 (K,), the type of each state, -1 for none; continues :
     bool (K, K), whether the second state belongs to the span of the first."""
 
     type_of: NDArray[np.int64]

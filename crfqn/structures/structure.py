@@ -25,7 +25,7 @@ NO_EDGES = np.empty(0)
 
 
 class Ancestors(NamedTuple):
-    """The states that hold wherever state k does: states[indptr[k] ... indptr[k + 1] - 1], k itself first.
+    """The states implied by each state k: states[indptr[k] ... indptr[k + 1] - 1], k itself first.
 
     A label of a chain has only itself; a node of a taxonomy has its ancestors too.
     """
@@ -47,7 +47,7 @@ class Inference:
     log_partition, target_score : float64 (I,), in nats: log Z, and the score of the targets, without items' weights.
     expected_score : sum over items of weight * expected score under the model.
     residual : float64 (K, N): weight * (node marginals - observed labels).
-    edge_residual : float64 (number of edge weights,): weighted expected less observed transitions.
+    edge_residual : float64 (number of edge weights,): weighted expected minus observed transitions.
     """
 
     log_partition: Vector
@@ -66,9 +66,9 @@ class Decoded:
 
 
 class Structure:
-    """Base of the structures: exact inference that knows no weights and no features.
+    """Base of the structures: exact inference from scores, without weights and features.
 
-    What is not abstract here is that of a structure without edges, each of whose states is a label.
+    The methods that are not abstract are for structures without edges, each of whose states is a label.
     """
 
     rules: TransitionRules | None = None  # on which labels may follow each other
@@ -89,7 +89,7 @@ class Structure:
 
     @property
     def edge_layout(self) -> EdgeLayout:
-        """How the weights of edges are numbered."""
+        """The numbering of the weights of edges."""
         return EdgeLayout(self.n_states, 0)
 
     @property
@@ -99,12 +99,12 @@ class Structure:
 
     @property
     def ancestors(self) -> Ancestors:
-        """The states that hold wherever a state does."""
+        """The states that each state implies."""
         return Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
 
     @property
     def labels(self) -> NDArray[np.integer]:
-        """The states that a position can be labelled by, ascending."""
+        """The states that are labels of a position, ascending."""
         return np.arange(self.n_states)
 
     @property
@@ -119,16 +119,16 @@ class Structure:
 
     @property
     def transition_squares(self) -> Vector:
-        """The sum over each item's transitions of the squares of what their scores multiply weights by, (I,)."""
+        """The sum over each item's transitions of the squared features of their scores, (I,)."""
         return np.zeros(self.n_items)
 
     def over(self, offsets: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> Structure:
         """Return the same structure over other items, item i with the positions offsets[i] ... offsets[i + 1] - 1,
-        which are some `positions` of these items where the structure knows them apart."""
+        which are some `positions` of these items if the structure distinguishes positions."""
         raise NotImplementedError
 
     def check_targets(self, targets: Labels) -> None:
-        """Raise InputError for targets, (N,), that are states but no labels."""
+        """Raise InputError for targets, (N,), that are states but not labels."""
 
     def may_cut(self, targets: Labels) -> NDArray[np.bool_]:
         """Return before which positions a labelling, -1 standing for unknown labels, may be cut in two without breaking
@@ -136,8 +136,8 @@ class Structure:
         return np.ones(targets.size, bool)
 
     def ruled(self, scores: Vector, edges: Vector) -> tuple[Vector, Vector]:
-        """Return node scores (K, N) and edge scores as kernels take them, -inf where something is forbidden: (K, K), or
-        where edges have contexts the tables of these, (C, K, K)."""
+        """Return node scores (K, N) and edge scores as kernels take them, -inf if forbidden: (K, K), or
+        if edges have contexts, the tables of these, (C, K, K)."""
         return np.ascontiguousarray(scores), edges
 
     def infer(
@@ -159,7 +159,7 @@ class Structure:
         raise NotImplementedError
 
     def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
-        """Return what the targets count for each edge weight, never across items, each item times its weight, (E,)."""
+        """Return the targets' counts for each edge weight, never across items, each item times its weight, (E,)."""
         return NO_EDGES
 
     def edge_ranges(self, weights: Vector) -> Vector:
@@ -167,12 +167,12 @@ class Structure:
         return NO_EDGES
 
     def occurrences(self, positions: NDArray[np.integer]) -> Occurrences:
-        """Return where some positions have the features of the edges' contexts, numbered from 1."""
+        """Return which of some positions have each feature of the edges' contexts, numbered from 1."""
         return Occurrences(np.empty(0, np.int64), np.empty(0, np.int64))
 
     def variances(self, marginals: Vector, weights: Vector, pool: Pool) -> Vector:
-        """Return the weighted variance of what each edge weight with a context counts, (E - K K,), as if all
-        transitions were independent and so were the labels of neighbours; marginals (K, N), weights (N,)."""
+        """Return the weighted variance of the counts of edge weights with a context, (E - K K,), as if all
+        transitions and the labels of neighbours were independent; marginals (K, N), weights (N,)."""
         return NO_EDGES
 
     def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:

@@ -1,8 +1,8 @@
-"""The taxonomy: exact inference for items that are labelled by a node of a forest. It knows no weights, no features.
+"""The taxonomy: exact inference, from scores, for items whose labels are nodes of a forest.
 
 Scores of the nodes are label-major, (K, N), one position an item; the score of a label is the sum of the scores on its
-path from the top (paper, section 6.2 and appendix D.2), so that the labels under an inner node share its score. A
-virtual root, whose score would be in every sum, is no node.
+path from the top (paper, section 6.2 and appendix D.2), so that the labels under an inner node share its score. The
+virtual root, whose score would be in every sum, is not a node.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from crfqn.kernels.taxonomy import best_labels, path_sums, tree_marginals
 from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Ancestors, Decoded, Inference, Structure
 from crfqn.threads import N_PARTS, Pool
 
-PASS = 10  # operations for each score: an exponential and its surroundings
+PASS = 10  # operations for each score: an exponential and a few others
 
 
 @dataclass(frozen=True, eq=False)
 class Taxonomy(Structure):
-    """Items over one forest of K nodes, numbered parents first. Edges have no weights: the child's node weights do what
-    those of a parent and its child would.
+    """Items over one forest of K nodes, numbered parents first. Edges have no weights: the child's node weights have
+    the same effect.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Taxonomy(Structure):
     is_label : ndarray of bool, shape (K,): whether an item can be labelled by the node
     n_items : int
     n_parts : int
-        Stretches of items that threads share out, at most; results do not depend on it.
+        Maximum number of chunks of items for the threads; results do not depend on it.
     """
 
     parents: Labels
@@ -152,7 +152,7 @@ class Taxonomy(Structure):
         return Decoded(states, best)
 
     def _each(self, run, pool: Pool | None) -> None:  # type: ignore[no-untyped-def]
-        """Call run(first, last) over stretches of items: each is written on its own, so the cuts change no result."""
+        """Call run(first, last) over chunks of items, which are independent, so that the cuts change no result."""
         threads = pool or Pool(1)
         n_parts = 1 if threads.n_threads == 1 else min(self.n_parts, self.n_items)
         cuts = self.n_items * np.arange(n_parts + 1) // max(1, n_parts)
@@ -163,7 +163,7 @@ class Taxonomy(Structure):
 def flat(n_classes: int, n_items: int) -> Taxonomy:
     """Return the structure of items with one label each of `n_classes`, without a taxonomy: inference is a softmax.
 
-    It is the taxonomy whose nodes are all at the top, and the chain of length one: three ways to the same numbers.
+    It equals the taxonomy whose nodes are all at the top, and the chain of length one.
     """
     if n_classes < 1:
         raise InputError(f"a flat structure needs at least one class, got n_classes = {n_classes}")

@@ -1,6 +1,6 @@
 """Rules on the labels of a chain: which may begin an item, end it, and follow which.
 
-A labelling that breaks one has the score -inf: the partition function, marginals and best labellings are the others'.
+A labelling that breaks one has the score -inf, so it is in no partition function, marginal or best labelling.
 Shapes: K states, N positions, I items.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """A position whose label breaks a rule: number of the position, and "start", "transition" or "end"."""
+    """A position whose label breaks a rule: the position, and "start", "transition" or "end"."""
 
     position: int
     rule: str
@@ -51,7 +51,7 @@ class TransitionRules:
 
     @classmethod
     def observed(cls, targets: Labels, offsets: NDArray[np.int64], n_states: int) -> TransitionRules:
-        """Return the rules that allow what labels int32 (N,) have, -1 standing for unknown ones."""
+        """Return the rules that allow the transitions of labels int32 (N,), -1 for unknown ones."""
         rules = cls(np.zeros((n_states, n_states), bool), np.zeros(n_states, bool), np.zeros(n_states, bool))
         firsts, lasts, to = ends_of(offsets)
         for allowed, at in ((rules.start, firsts), (rules.end, lasts)):
@@ -62,7 +62,7 @@ class TransitionRules:
         return rules
 
     def __and__(self, other: TransitionRules) -> TransitionRules:
-        """Return the rules that allow what both do."""
+        """Return the rules that allow what both allow."""
         return TransitionRules(
             self.transitions & other.transitions, self.start & other.start, self.end & other.end
         )
@@ -74,7 +74,7 @@ class TransitionRules:
 
     @cached_property
     def mask(self) -> TransitionMask:
-        """What kernels add to the scores."""
+        """The rules as additions to scores, for kernels."""
         from crfqn.kernels.rows import LANES
         from crfqn.kernels.viterbi import TransitionMask
 
@@ -86,7 +86,7 @@ class TransitionRules:
         return TransitionMask(edges[:0] if self.transitions.all() else edges, ends[0].copy(), ends[1].copy())
 
     def on_scores(self, scores: Vector, offsets: NDArray[np.int64]) -> Vector:
-        """Return node scores (K, N) with what may not begin or end an item at -inf."""
+        """Return node scores (K, N) with -inf for states that may not begin or end an item."""
         if self.start.all() and self.end.all():
             return scores
         masked = scores.copy()
@@ -110,7 +110,7 @@ class TransitionRules:
         return possible
 
     def violations(self, targets: Labels, offsets: NDArray[np.int64]) -> list[Violation]:
-        """Return what labels int32 (N,) break, by position; -1 stands for unknown ones, which break nothing."""
+        """Return the rules that labels int32 (N,) break, by position; -1 for unknown ones, which break none."""
         firsts, lasts, to = ends_of(offsets)
         first, last, before, here = targets[firsts], targets[lasts], targets[to - 1], targets[to]
         broken = [
@@ -126,7 +126,7 @@ def _penalty(allowed: NDArray[np.bool_]) -> Vector:
 
 
 def ends_of(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first positions of items, their last ones, and the positions that have one before them."""
+    """Return the first positions of items, the last ones, and those that are not the first."""
     is_filled = np.diff(offsets) > 0
     firsts = offsets[:-1][is_filled]
     has_before = np.ones(offsets[-1], bool)
