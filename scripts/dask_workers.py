@@ -28,7 +28,7 @@ import numpy as np
 import typer
 from harness.options import command
 
-from crfqn.blas import single_threaded_blas
+from crfqn.threads import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.distributed import distributed_objective
 from crfqn.distributed.objective import WorkerParts

@@ -49,7 +49,7 @@ LIBRARIES = {
         )
     },
     "data_options": set(),
-    "threads": {"numpy", "joblib"},
+    "threads": {"numpy", "joblib", "threadpoolctl"},
     **{name: {"numpy", "scipy"} for name in ("data", "structures", "penalties", "objectives", "solvers")},
 }
 OPTIONAL = {

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS, Coords, SparseWeights, Vector
-from crfqn.blas import single_threaded_blas
 from crfqn.errors import InputError
 from crfqn.objectives.part import Part, PartPoint
-from crfqn.threads import Pool
+from crfqn.threads import Pool, single_threaded_blas
 
 Make: TypeAlias = Callable[[], Part]
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from crfqn.arrays import Vector
-from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import Handover, check_values, item_weights, set_weights
@@ -35,7 +34,7 @@ from crfqn.model.texts import Words, are_texts
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.threads import Pool
+from crfqn.threads import Pool, single_threaded_blas
 
 # Of an array's entries, those that are not zero: index arrays take 12 bytes for each of these, the array is there.
 MOSTLY = 0.5

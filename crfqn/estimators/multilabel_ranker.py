@@ -20,7 +20,6 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
-from crfqn.blas import single_threaded_blas
 from crfqn.errors import check_count
 from crfqn.estimators.automatic import LINEAR_PARAMETERS, LINEAR_SOLVERS, linear_solver
 from crfqn.estimators.items import ItemEstimator, ItemParameters
@@ -37,7 +36,7 @@ from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.parameters import with_parameter_documentation
 from crfqn.result import Status
 from crfqn.solvers.automatic.auto_solver import FOR_MARGINS
-from crfqn.threads import Pool
+from crfqn.threads import Pool, single_threaded_blas
 
 HALF_MARGIN = (
     0.5  # beyond all scores: the loss wants relevant labels 1 above the others, and a threshold between

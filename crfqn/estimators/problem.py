@@ -23,7 +23,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
-from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, warn_caller, without_item_warnings
 from crfqn.estimators.automatic import (
@@ -52,7 +51,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Objective, Penalty
 from crfqn.solvers.stopping import Run, ValidationSet
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
-from crfqn.threads import Pool
+from crfqn.threads import Pool, single_threaded_blas
 
 
 class Source(ABC):

@@ -20,7 +20,6 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
-from crfqn.blas import single_threaded_blas
 from crfqn.data.encoding import Sequences, encode_new
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
@@ -43,7 +42,7 @@ from crfqn.structures.contexts import Contexts
 from crfqn.structures.item_chain import BestPath
 from crfqn.structures.span_rules import SpanRules, Spans
 from crfqn.structures.structure import NO_EDGES
-from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts
+from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts, single_threaded_blas
 
 SORTING = 4  # operations for an entry whose feature has no weight
 FEW = 16  # items: making a table of the weights takes about as long as the products of that many

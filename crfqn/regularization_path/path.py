@@ -23,7 +23,6 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing as take
 
 from crfqn.arrays import SparseWeights
-from crfqn.blas import single_threaded_blas
 from crfqn.data.encoding import Sequences, encode_sequences
 from crfqn.data.labels import split_by_item
 from crfqn.errors import InputError, warn_caller, without_item_warnings
@@ -41,7 +40,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.stopping import Run
 from crfqn.solvers.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
-from crfqn.threads import Pool
+from crfqn.threads import Pool, single_threaded_blas
 
 Score = Callable[[Any], float]
 

@@ -22,7 +22,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
-from crfqn.blas import single_threaded_blas
 from crfqn.data.items import set_weights
 from crfqn.data.labels import encode_known_labels, item_labels
 from crfqn.data.matrices import canonical
@@ -42,7 +41,7 @@ from crfqn.papers.agarwal2014.generalized import HALF, LEAST_SQUARES_PARAMETERS,
 from crfqn.papers.agarwal2014.generators import dense
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.stopping import ValidationHistory, ValidationSet
-from crfqn.threads import Pool
+from crfqn.threads import Pool, single_threaded_blas
 from crfqn.time_limit import TimeIsUp, TimeLimit
 
 ROWS = 1 << 15  # predicted at a time
