@@ -1,6 +1,6 @@
 """Drop-in for sklearn-crfsuite: `CRF` with its constructor and methods, its `metrics`, `scorers` and `utils`.
 
-`from crfqn import compat as sklearn_crfsuite` is the one line of a program that changes.
+A program changes one line: `from crfqn import compat as sklearn_crfsuite`.
 """
 
 import lazy_loader

@@ -43,9 +43,9 @@ class TrainedFile:
 
     Attributes
     ----------
-    name : str or None, the path; None where there is no file yet
+    name : str or None, the path; None if there is no file yet
     auto : bool, whether the file is a temporary one
-    keep_tempfiles : bool, whether a temporary file stays
+    keep_tempfiles : bool, whether to keep a temporary file
     """
 
     def __init__(self, filename: Any, keep_tempfiles: bool) -> None:
@@ -61,7 +61,7 @@ class TrainedFile:
             crfsuite.write(model, self.name)
 
     def cleanup(self) -> None:
-        """Delete a temporary file that does not stay; `crf.modelfile` writes it again."""
+        """Delete a temporary file unless it is to be kept; `crf.modelfile` writes it again."""
         if self.auto and not self.keep_tempfiles and self.name is not None:
             self._delete()
             self.name = None
@@ -85,24 +85,24 @@ class CRF(NamedParameters, BaseEstimator):
         with l1 = c1 and l2 = 2 c2; "ap", "pa" and "arow" are the averaged perceptron, passive-aggressive learning and
         adaptive regularization of weights.
     min_freq : float, default 0
-        Least sum of the values of a feature beside a label, and least number of transitions between two labels.
+        Minimum sum of the values of a feature at a label, and minimum number of transitions between two labels.
     all_possible_states, all_possible_transitions : bool, default False
         Weights also for pairs that never occur.
     c1, c2 : float, default 0 and 1
         Strengths of the penalties.
     max_iterations : int
         Default as in CRFsuite: no limit with "lbfgs", 1000 with "l2sgd", 100 epochs with the others. An iteration is a
-        step of `ChainCRF`'s solver, worth several of CRFsuite's: most trainings end before 50 of them. No warning says
-        that a limit which is given has ended the training; `training_log_.message` does.
+        step of `ChainCRF`'s solver, worth several of CRFsuite's: most trainings end before 50 of them. There is no
+        warning if a limit that was set ends the training; see `training_log_.message`.
     delta : float, optional
-        Stop when objective - optimum <= delta * objective by estimate (`ChainCRF`'s `tol`). Where it is not given,
-        training stops where more costs time and wins no accuracy (`tol="auto"`), before CRFsuite would with its
-        default; 1e-5 asks for the optimum.
+        Stop when objective - optimum <= delta * objective by estimate (`ChainCRF`'s `tol`). By default
+        training stops when further steps would hardly improve accuracy (`tol="auto"`), earlier than CRFsuite with its
+        default; 1e-5 gives the optimum.
     c : float, default 1
-        Largest step of "pa", of which the types without slack (`pa_type` 0, no largest step) and I (1, the default) are
-        here, with their defaults (`error_sensitive`, `averaging`).
+        Largest step of "pa". Its types without slack (`pa_type` 0, no largest step) and I (1, the default) are
+        supported, with their defaults (`error_sensitive`, `averaging`).
     variance, gamma : float, default 1
-        Of "arow": the variance of each weight at the start, and the tradeoff: larger, the smaller are the steps.
+        Of "arow": the initial variance of each weight, and the tradeoff: a larger gamma gives smaller steps.
     verbose : bool
         Show progress on stderr.
     model_filename : str, optional
@@ -110,7 +110,7 @@ class CRF(NamedParameters, BaseEstimator):
     keep_tempfiles : bool, default False
         Whether the temporary file of `modelfile` outlives this object.
     num_memories, epsilon, period, linesearch, max_linesearch, trainer_cls
-        No effect, as what begins with `calibration_`; a warning says so where one of them is given.
+        No effect, like parameters that begin with `calibration_`; a warning is given if one of them is set.
 
     Attributes
     ----------
@@ -178,17 +178,17 @@ class CRF(NamedParameters, BaseEstimator):
         Parameters
         ----------
         X : iterable of items
-            An item is a list of dicts, or of lists of strings; `crfqn.compat.attributes` says which attributes they
-            give. Items without positions are left out.
+            An item is a list of dicts, or of lists of strings; `crfqn.compat.attributes` defines their attributes.
+            Items without positions are left out.
         y : iterable of lists of labels
         X_dev, y_dev : optional
-            Held-out items: the final model's scores on them, by label and in all, are put into
-            `training_log_.last_iteration`. They change nothing of the model.
+            Held-out items: the final model's scores on them, by label and in all, are stored in
+            `training_log_.last_iteration`. They do not change the model.
 
         Raises
         ------
         InputError (a ValueError)
-            Parameters out of range, data that cannot be used.
+            Parameters out of range, invalid data.
         """
         if (X_dev is None) != (y_dev is None):
             raise InputError("expected both X_dev and y_dev, or neither")
@@ -204,7 +204,7 @@ class CRF(NamedParameters, BaseEstimator):
         sequences, zeros = _encode([items[i] for i in stays])
         features = ObservedFeatures(0.0 if self.min_freq is None else self.min_freq, zeros)
         with warnings.catch_warnings():
-            if self.max_iterations is not None:  # a limit that is meant; CRFsuite says nothing of it either
+            if self.max_iterations is not None:  # an intended limit; CRFsuite does not warn either
                 warnings.filterwarnings("ignore", re.escape(Status.MAX_ITER.value), ConvergenceWarning)
             fit_observed(chain, sequences, [labels[i] for i in stays], features)
         self.__dict__.pop("_modelfile", None)  # of the model before
@@ -231,7 +231,7 @@ class CRF(NamedParameters, BaseEstimator):
         model = self._model()
         labels = model.classes_.tolist()
         tables = model.predict_marginals(X)
-        marginals = np.empty(len(tables), object)  # 1-D, also where all items have the same length
+        marginals = np.empty(len(tables), object)  # 1-D, also if all items have the same length
         marginals[:] = [[dict(zip(labels, row, strict=True)) for row in table.tolist()] for table in tables]
         return marginals
 
@@ -240,13 +240,13 @@ class CRF(NamedParameters, BaseEstimator):
         return self.predict_marginals([xseq])[0]
 
     def score(self, X: Iterable[Any], y: Iterable[Any]) -> float:
-        """Return the share of positions that are labelled right."""
+        """Return the accuracy over positions."""
         return flat_accuracy_score(y, self.predict(X))
 
     @property
     def tagger_(self) -> CrfsuiteTagger | None:
-        """The model under the names of `pycrfsuite.Tagger`, which stays the same until another fit; as all that follows
-        from it, None before a fit."""
+        """The model under the names of `pycrfsuite.Tagger`, the same object until another fit; like the
+        attributes that depend on it, None before a fit."""
         if not self.__sklearn_is_fitted__():
             return None
         model = self._model()
@@ -268,7 +268,7 @@ class CRF(NamedParameters, BaseEstimator):
 
     @property
     def modelfile(self) -> TrainedFile:
-        """The model's file: `model_filename`, or a temporary one, written when it is asked for after a fit."""
+        """The model's file: `model_filename`, or a temporary one, written at the first access after a fit."""
         if not hasattr(self, "_modelfile"):
             self._modelfile = TrainedFile(self.model_filename, self.keep_tempfiles)
         if hasattr(self, "model_"):
@@ -276,7 +276,7 @@ class CRF(NamedParameters, BaseEstimator):
         return self._modelfile
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_modelfile", "_tagger")  # when it is asked for
+        made = ("_modelfile", "_tagger")  # at the first access
         return {name: value for name, value in super().__getstate__().items() if name not in made}
 
     def _model(self) -> ChainCRF:
@@ -302,13 +302,13 @@ def _label_lists(y: Iterable[Any]) -> list[list]:
 
 
 def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
-    """Return items in columns that are named by their attributes, and the entries of value 0, which CRFsuite takes for
-    occurrences. Dicts and lists of strings are read as they are: a dict of attributes for each position takes longer
+    """Return items in columns that are named by their attributes, and the entries of value 0, which CRFsuite counts as
+    occurrences. Dicts and lists of strings are read directly: a dict of attributes for each position would take longer
     than some trainings."""
     items = items if can_be_read_again(items) else attributes(items)
     try:
         rows, vocabulary = growing_rows(items, SEPARATOR)
-    except InputError:  # bytes, or positions of another kind; or an error, which is then told
+    except InputError:  # bytes, positions of another kind, or invalid items, for which this raises the error
         items = attributes(items)
         rows, vocabulary = growing_rows(items)
     vocabulary = Vocabulary(vocabulary.names, has_attributes=True)

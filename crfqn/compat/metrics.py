@@ -1,6 +1,6 @@
-"""Metrics of sklearn-crfsuite: scikit-learn's over the labels of all positions, and the share of right sequences.
+"""Metrics of sklearn-crfsuite: scikit-learn's over the labels of all positions, and the accuracy over sequences.
 
-Arguments beyond the labels are passed on to the metric of scikit-learn with the same name.
+Further arguments are passed to the metric of scikit-learn with the same name.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from crfqn.metrics.label_arrays import check_label_pair
 
 
 def _score(name: str, y_true: Iterable[Any], y_pred: Iterable[Any], **kwargs: Any) -> Any:
-    """Return a metric of scikit-learn, imported when it is called, of the labels of all positions; InputError where
-    true and predicted labels do not fit together."""
+    """Return a metric of scikit-learn, imported when it is called, of the labels of all positions; InputError if
+    true and predicted labels do not match."""
     import sklearn.metrics
 
     true, predicted = ([list(item) for item in y] for y in (y_true, y_pred))
@@ -34,7 +34,7 @@ def _score(name: str, y_true: Iterable[Any], y_pred: Iterable[Any], **kwargs: An
 
 
 def flat_accuracy_score(y_true: Any, y_pred: Any) -> float:
-    """Return the share of positions that are labelled right."""
+    """Return the accuracy over positions."""
     return _score("accuracy_score", y_true, y_pred)
 
 
@@ -66,7 +66,7 @@ def flat_classification_report(
 
 
 def sequence_accuracy_score(y_true: Any, y_pred: Any) -> float:
-    """Return the share of items all of whose positions are labelled right; 0 without items."""
+    """Return the fraction of items without a wrong position; 0 without items."""
     true, predicted = ([list(item) for item in y] for y in (y_true, y_pred))
     if len(true) != len(predicted):
         raise InputError(f"expected labels of {len(true)} items, got {len(predicted)}")

@@ -1,7 +1,7 @@
 """Chain over the features that CRFsuite generates, built from the parameters of sklearn-crfsuite's CRF.
 
-A feature is what occurs often enough in the data, also with the value 0. Some of the parameters carry over, some have
-no effect, and some are refused.
+Pairs of feature and label that occur often enough in the data, also with the value 0, have a weight. Some parameters
+have an equivalent, some have no effect, and some are an error.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ NO_ZEROS = Zeros(np.empty(0, np.int64), np.empty(0, np.int64))
 class ObservedFeatures:
     """CRFsuite's choice of features.
 
-    A pair of feature and label may have a weight where the feature's values beside the label sum up to at least
-    `min_freq`, a pair of labels where it occurs so often; an occurrence with the value 0 is one. With
-    `all_possible_states` or `all_possible_transitions` the other pairs are there too, with a sum of 0.
+    A pair of feature and label may have a weight if the feature's values at the label sum up to at least `min_freq`, a
+    pair of labels if it occurs so often; an entry of value 0 counts as an occurrence. With `all_possible_states` or
+    `all_possible_transitions` the other pairs are included too, with a sum of 0.
     """
 
     min_freq: float = 0.0
@@ -91,9 +91,8 @@ def fit_observed(chain: ChainCRF, X: Any, y: Any, features: ObservedFeatures) ->
 
 LBFGS, L2SGD, AP, PA, AROW = "lbfgs", "l2sgd", "ap", "pa", "arow"
 UNLIMITED = 2**31 - 1
-# For each algorithm the parameters that carry over, and CRFsuite's defaults. The sums that lbfgs and l2sgd minimise
-# are the same: neither is done step by step as CRFsuite does it, nor to the end of its `delta`, which is far beyond
-# what accuracy needs.
+# For each algorithm the parameters that have an equivalent, and CRFsuite's defaults. The objectives of lbfgs and l2sgd
+# are CRFsuite's; the steps are not, nor is the end at its `delta`, far below the tolerance that accuracy needs.
 MINIMISED = {"c2": 1.0, "max_iterations": UNLIMITED, "delta": AUTO}
 ONLINE = {"max_iterations": 100}
 CARRIED: dict[str, dict[str, Any]] = {
@@ -103,7 +102,7 @@ CARRIED: dict[str, dict[str, Any]] = {
     PA: {**ONLINE, "c": 1.0, "pa_type": 1, "error_sensitive": True, "averaging": True},
     AROW: {**ONLINE, "variance": 1.0, "gamma": 1.0},
 }
-# Parameters of the algorithms; those that the one at hand does not carry over have no effect.
+# Parameters of the algorithms; those without an equivalent for the chosen one have no effect.
 OF_ALGORITHMS = (
     "c1", "c2", "max_iterations", "num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch",
     "calibration_eta", "calibration_rate", "calibration_samples", "calibration_candidates", "calibration_max_trials",
@@ -112,7 +111,7 @@ OF_ALGORITHMS = (
 
 
 def make_chain(parameters: dict[str, Any]) -> ChainCRF:
-    """Return the unfitted chain of the parameters of a CRF, None standing for CRFsuite's defaults; InputError for an
+    """Return the unfitted chain of the parameters of a CRF, None for CRFsuite's defaults; InputError for an
     unknown algorithm and values out of range, a UserWarning for parameters without effect."""
     algorithm = LBFGS if parameters["algorithm"] is None else parameters["algorithm"]
     if not isinstance(algorithm, str) or algorithm not in CARRIED:
@@ -150,6 +149,6 @@ def make_chain(parameters: dict[str, Any]) -> ChainCRF:
                     f"{name}: expected {' or '.join(map(str, allowed))}, which are here, got {values[name]!r}; leave "
                     f"{name} out, or train with python-crfsuite and label by crfqn.Tagger"
                 )
-        limit = values["c"] if values["pa_type"] else np.finfo(np.float64).max  # type 0 knows none
+        limit = values["c"] if values["pa_type"] else np.finfo(np.float64).max  # type 0 has none
         solver = perceptron.PassiveAggressive(n_epochs=n_epochs, C=limit)
     return chain.set_params(l1=0.0, solver=solver)

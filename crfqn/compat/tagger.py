@@ -99,8 +99,8 @@ class TrainingLog:
     """Log of a training, under the names of python-crfsuite's log.
 
     Each of `iterations` has `num`, `loss` (penalties included), `active_features`, `time` in seconds and `scores`,
-    those of the warm-up on samples left out; `last_iteration` also the `feature_norm` of the model, and, of held-out
-    data, what `evaluate` puts there. `featgen_num_features` counts the weights that may be other than 0.
+    without the warm-up on samples; `last_iteration` also has the `feature_norm` of the model, and the results of
+    `evaluate` on held-out data. `featgen_num_features` counts the weights that may be other than 0.
     """
 
     featgen_num_features: int | None
@@ -121,8 +121,8 @@ class TrainingLog:
         return cls(model.n_weights_, iterations, model.result_.message, model.result_.seconds)
 
     def evaluate(self, labels: Iterable[Any], y_true: list[list], y_pred: list[list]) -> None:
-        """Put CRFsuite's figures of held-out items into `last_iteration`: `scores` by label, their means over `labels`
-        (`avg_precision`, `avg_recall`, `avg_f1`), and the shares of positions and of items that are right."""
+        """Store CRFsuite's figures of held-out items in `last_iteration`: `scores` by label, their means over `labels`
+        (`avg_precision`, `avg_recall`, `avg_f1`), and the accuracy over positions and over items."""
         if self.last_iteration is None:
             return
         true, predicted = flatten(y_true), flatten(y_pred)

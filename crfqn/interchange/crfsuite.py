@@ -21,21 +21,21 @@ from crfqn.model.content import LARGEST_WEIGHT, Entries
 from crfqn.model.crfsuite_model import NAME, encode, read_crfsuite
 from crfqn.model.sequences import SequenceModel
 
-# In nats, the weight of a transition that a rule forbids: no sum of scores makes up for it, and sums of it are
-# finite, as CRFsuite's search for the best labels needs them.
+# In nats, the weight of a transition that a rule forbids: larger in size than any sum of scores, but sums of it are
+# finite, as CRFsuite's search for the best labels requires.
 FORBIDDEN = -LARGEST_WEIGHT
 
 
 def read(path: ModelSource) -> Any:
     """Read a CRFsuite model: return a fitted ChainCRF that predicts the same.
 
-    Labels and features are in the order of the file. Items are what python-crfsuite takes: lists of attribute names, or
-    of dicts, which are named as there (`crfqn.compat.attributes`).
+    Labels and features are in the order of the file. Items are those of python-crfsuite: lists of attribute names, or
+    of dicts, which give the same attributes as there (`crfqn.compat.attributes`).
 
     Raises
     ------
     ModelFileError
-        Anything but a whole CRFsuite model.
+        The file is not a complete CRFsuite model.
     """
     return restore(read_crfsuite(path))
 
@@ -45,8 +45,8 @@ def write(
 ) -> None:
     """Write a ChainCRF as a CRFsuite model, atomically.
 
-    python-crfsuite finds its features in the dicts and lists of strings that the model was trained on. Of a model of
-    `Templates` it takes the names of the features, as the format has no templates.
+    python-crfsuite finds its features in the dicts and lists of strings that the model was trained on. For a model of
+    `Templates` it expects the names of the features, as the format has no templates.
 
     Parameters
     ----------
@@ -55,14 +55,14 @@ def write(
     feature_names : list of str, optional
         Names of the columns of a model that was trained on matrices without names.
     lossy : bool, default False
-        Leave out, with a warning, what the format cannot hold: rules on first and last labels, `once`, and how names
-        are made if that is unknown.
+        Leave out, with a warning, what the format cannot store: rules on first and last labels, `once`, and the
+        naming of attributes if it is unknown.
 
     Raises
     ------
     InputError
-        Another kind of model, labels that are not strings, features without names, names that the format cannot hold
-        or that two features share, what would be lost without `lossy`, a model of more than 4 GB.
+        Another kind of model, labels that are not strings, features without names, names that the format cannot store
+        or that two features share, anything lost unless `lossy`, a model of more than 4 GB.
     ModelFileError
         The path cannot be written.
     """
@@ -72,8 +72,8 @@ def write(
 def named_weights(
     model: Any, feature_names: list[str] | None = None, lossy: bool = False
 ) -> tuple[list[str], list[str], Entries, Entries]:
-    """Return labels, attributes and their weights as `encode` takes them, in the model's order, without attributes of
-    no weight; forbidden transitions weigh FORBIDDEN. Parameters and errors as of `write`."""
+    """Return labels, attributes and their weights for `encode`, in the model's order, without attributes that have no
+    weight; forbidden transitions have the weight FORBIDDEN. Parameters and errors as of `write`."""
     if not isinstance(model, ChainCRF):
         raise InputError(f"{NAME}: expected a ChainCRF, got a {type(model).__name__}")
     check_is_fitted(model)
@@ -93,7 +93,7 @@ def named_weights(
         lost.append(
             f"the rule that labels form at most one run in an item, once={shorten(list(fitted.once))}"
         )
-    attributes: dict[str, str] = {}  # and the names of the features that they stand for
+    attributes: dict[str, str] = {}  # and the names of their features
     unknown: list[str] = []
     for name, start in ((vocabulary.names[f], vocabulary.value_starts[f]) for f in used.tolist()):
         if start == UNKNOWN_VALUE and "=" in name:
@@ -149,7 +149,7 @@ def _vocabulary(model: SequenceModel, feature_names: list[str] | None) -> Vocabu
 
 
 def refuse_bigram_weights(model: Any, format_name: str) -> None:
-    """Raise InputError for a model with weights of bigram features, which other formats have no place for."""
+    """Raise InputError for a model with weights of bigram features, which other formats do not have."""
     n_weights = model.bigram_coef_.nnz if hasattr(model, "bigram_coef_") else 0
     if n_weights:
         raise InputError(

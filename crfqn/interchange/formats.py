@@ -1,6 +1,6 @@
 """The formats of model files that crfqn reads and writes: one table, and `read`, `write` and `convert` over it.
 
-A file that is read is known by how it begins, one that is written by its extension, unless a format is named.
+Unless a format is named, the first bytes of a file determine the format for reading, its extension that for writing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SNIFFED = 4096  # bytes
 
 
 def _is_own(start: bytes) -> bool:
-    """Return whether a file begins as safetensors do: the size of a header, and the header, an object of JSON."""
+    """Return whether a file begins like safetensors: the size of a header, and the header, a JSON object."""
     return int.from_bytes(start[:8], "little") <= HEADER_LIMIT and start[8:9] == b"{"
 
 
@@ -37,8 +37,8 @@ class ModelFormat:
     Attributes
     ----------
     name : str
-    title : str, in a few words whose it is
-    suffixes : tuple of str, by which a file that is written is known
+    title : str, the tool that it belongs to
+    suffixes : tuple of str, the extensions that select it for writing
     begins : callable or None: whether a file begins like one of the format
     read : callable or None: path or bytes, and options -> fitted estimator
     write : callable or None: model, path and options -> None
@@ -82,9 +82,9 @@ def read(path: ModelSource, format: str | None = None, **options: Any) -> Any:
     Parameters
     ----------
     path : str or path-like, bytes, or a file open in binary mode
-        The bytes of a model file do as well as its path.
+        The model file.
     format : {"crfqn", "crfsuite", "wapiti", "crfpp", "json"}, optional
-        By default told by how the file begins.
+        By default determined by the first bytes of the file.
     **options
         Of the format: `n_columns` of wapiti and crfpp, the number of columns before the label in the files that the
         model is for; without it there may be more than its templates use.
@@ -94,7 +94,7 @@ def read(path: ModelSource, format: str | None = None, **options: Any) -> Any:
     InputError
         Another format or option.
     ModelFileError
-        Anything but a whole and undamaged file of the format; a FileNotFoundError, too, where there is none.
+        The file is incomplete, damaged or of another format; also a FileNotFoundError if there is none.
     """
     source = at_hand(path)
     entry = _named(format, "read") if format is not None else _recognised(source)
@@ -110,14 +110,14 @@ def write(model: Any, path: StrPath, format: str | None = None, **options: Any) 
         "crfsuite" takes a ChainCRF, "onnx" a ChainCRF or a classifier, the others any.
     path : str or path-like
     format : {"crfqn", "crfsuite", "json", "onnx"}, optional
-        By default told by the extension: .crfqn, .crfsuite, .json, .onnx.
+        By default determined by the extension: .crfqn, .crfsuite, .json, .onnx.
     **options
         Of the format: `dtype` of crfqn, json and onnx, `feature_names` and `lossy` of crfsuite, `input` of onnx.
 
     Raises
     ------
     InputError
-        Another format or option, a model that the format cannot hold.
+        Another format or option, a model that the format cannot store.
     ModelFileError
         The path cannot be written.
     """
@@ -152,7 +152,7 @@ def _checked(entry: ModelFormat, verb: str, options: dict[str, Any]) -> Callable
 
 
 def _named(name: str, verb: str) -> ModelFormat:
-    """Return the format of a name that can be read, or written."""
+    """Return the format with this name if it can be read, or written."""
     entry = FORMATS.get(name) if isinstance(name, str) else None
     if entry is None or getattr(entry, verb) is None:
         known = [entry.name for entry in FORMATS.values() if getattr(entry, verb) is not None]
@@ -161,8 +161,8 @@ def _named(name: str, verb: str) -> ModelFormat:
 
 
 def _recognised(source: StrPath | bytes) -> ModelFormat:
-    """Return the format that a file begins like or is named as, crfqn's own for one that is empty or cannot be read,
-    whose reader says so; ModelFileError for others."""
+    """Return the format of a file by its first bytes or its name; crfqn's for one that is empty or cannot be read,
+    whose reader raises the error; ModelFileError for others."""
     try:
         start = start_of(source, SNIFFED)
     except (OSError, ValueError):

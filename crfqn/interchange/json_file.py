@@ -1,6 +1,6 @@
-"""Models of every kind as JSON, with all weights: for other languages, for looking at, for comparing with `diff`.
+"""Models of every kind as JSON, with all weights: for other languages, for reading, for comparing with `diff`.
 
-The document has what crfqn's own model file has, under the same names: `kind`, `metadata` (settings, result, extra),
+The document has the content of a .crfqn file, under the same names: `kind`, `metadata` (settings, result, extra),
 `strings` (such as classes and feature_names) and `arrays`, each with dtype, shape and a flat list of values. Of a chain
 `node_state`, `node_feature` and `node_weight` are the non-zero weights, an entry each, numbers of the class, of the
 feature, and the weight; `edge_from`, `edge_to` and `edge_weight` those of the transitions. Numbers are written so that
@@ -68,7 +68,7 @@ def read(path: ModelSource) -> Any:
     Raises
     ------
     ModelFileError
-        Anything but such a document.
+        The file is not such a document.
     """
     source = at_hand(path)
     shown = shown_source(source)

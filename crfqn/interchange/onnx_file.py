@@ -1,12 +1,12 @@
 """Linear classifiers, with a taxonomy of labels or without, and chains as ONNX graphs; needs the package `onnx`.
 
-Scores of nodes are products with the weights of the features that have any; those of a class are added up along its
-path; then come the label with the largest score and, for models of probabilities, their softmax. Of chains rows are
-positions, and Viterbi's recursion over the scores, a Scan forth and one back, finds the labels.
+Scores of nodes are products with the weights of the features that have any; those of a class are summed along its
+path; the outputs are the label with the largest score and, for models of probabilities, their softmax. For chains,
+rows are positions, and Viterbi's recursion over the scores, a forward Scan and a backward one, finds the labels.
 
 Inputs: dense, `X` (items, features); or sparse, `rows`, `columns` (int64) and `values` of the entries that are not
 zero, in any order, with `n_items` (int64, shape (1,)). Outputs: `label` (items,), `scores` (items, classes), and
-`probabilities` for the logistic loss, in the order of `classes_`. Of chains the items are positions, which `lengths`
+`probabilities` for the logistic loss, in the order of `classes_`. For chains, the items are positions, which `lengths`
 (int64, (sequences,)) cuts into sequences, and there are no probabilities.
 """
 
@@ -34,7 +34,7 @@ from crfqn.model.sequences import SequenceModel
 from crfqn.structures.transition_rules import TransitionRules
 
 NAME = "onnx"
-OPSET, IR_VERSION = 16, 8  # 16 is the first that adds up entries (ScatterND)
+OPSET, IR_VERSION = 16, 8  # 16 is the first that sums entries (ScatterND)
 DTYPES = ("float32", "float64")
 INPUTS = ("dense", "sparse")
 NO_NODE = -1
@@ -47,14 +47,14 @@ def write(model: Any, path: str | os.PathLike[str], dtype: str = "float32", inpu
     Parameters
     ----------
     model : MulticlassCRF, MulticlassClassifier, TaxonomyCRF or ChainCRF
-        Labels as rows of parts come out joined, as `classes_` has them. The columns of a chain are those of its
-        `vocabulary_`; its graph needs at least one position, and labels sequences that no labelling keeps the rules of.
+        Labels that are rows of parts are joined, as in `classes_`. The columns of a chain are those of its
+        `vocabulary_`; its graph needs at least one position, and also labels sequences without an allowed labelling.
     path : str or path-like
     dtype : {"float32", "float64"}, default "float32"
-        Of the numbers in and out. float32 is what runtimes for browsers and phones expect; float64 gives the scores of
-        crfqn to rounding.
+        Type of inputs and outputs. Runtimes for browsers and phones expect float32; float64 gives the scores of crfqn
+        to rounding.
     input : {"dense", "sparse"}, default "dense"
-        A dense table of all features; or lists of rows, columns and values of what is not zero, for texts.
+        A dense table of all features; or lists of rows, columns and values of the non-zero entries, for texts.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
         "u": np.int64,
         "f": np.float64,
         "O": np.str_,
-    }  # that a runtime knows, besides booleans
+    }  # that a runtime supports, besides booleans
     classes = classes.astype(types.get(classes.dtype.kind, classes.dtype))
     graph = _Graph(np.dtype(dtype))
     scores = _products(graph, fitted, input)
@@ -136,7 +136,7 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
 
 
 class _Graph:
-    """Nodes and constants of a graph that grows; the names of results are counted, behind the graph's own `name`."""
+    """Nodes and constants of a graph under construction; names of results are `name` with a number."""
 
     def __init__(self, dtype: np.dtype, name: str = "") -> None:
         try:
@@ -195,7 +195,7 @@ class _Graph:
 
 
 def _products(graph: _Graph, model: Model, input: str) -> str:
-    """Add the products of the items with the weights, (items, K); only features with a weight take part."""
+    """Add the products of the items with the weights, (items, K), only of features with a weight."""
     used = model.weights.features
     weights = model.coef_[:, used].toarray().T
     if input == "dense":
@@ -241,9 +241,9 @@ def _best_paths(graph: _Graph, model: SequenceModel, scores: str) -> str:
     graph.constant("start", start)
     graph.constant("ends", np.tile(end[:, None], n_states))
 
-    # Forth: the best score of a labelling up to a position that ends with each state, and the state before that. At the
-    # first position of a sequence sums begin anew, and the state before is the best one to end the last sequence with.
-    step = _Graph(graph.dtype, "forth_")  # a loop's body, which sees the constants of the graph
+    # Forward: the best score of a labelling up to a position that ends with each state, and the state before that. At
+    # the first position of a sequence sums restart, and the state before is the best last one of the former sequence.
+    step = _Graph(graph.dtype, "forth_")  # a loop's body, which can use the constants of the graph
     before = step.add("Unsqueeze", ["before", graph.constant("state_axis", np.array([1], np.int64))])
     through = step.add("Add", [before, step.add("Where", ["is_first", "ends", "edges"])])
     step.add("ArgMax", [through], "origin", axis=0, keepdims=0)
@@ -270,13 +270,13 @@ def _best_paths(graph: _Graph, model: SequenceModel, scores: str) -> str:
 
 
 def _first_positions(graph: _Graph, scores: str) -> str:
-    """Add whether each position is the first of a sequence; a run fails where the lengths are not those of the rows."""
+    """Add whether each position is the first of a sequence; a run fails if the lengths do not match the rows."""
     sums = graph.add("CumSum", ["lengths", graph.constant("first_axis", np.array(0, np.int64))])
     firsts = graph.add("Unsqueeze", [graph.add("Sub", [sums, "lengths"]), "state_axis"])
     n_positions = graph.add("ReduceSum", ["lengths"], keepdims=1)
     one = graph.constant("one", np.array([1], np.int64))
     false, true = (graph.onnx.numpy_helper.from_array(np.array([value])) for value in (False, True))
-    # One more position, where empty sequences behind the others begin.
+    # One more position, where empty sequences after the others begin.
     marks = graph.add("ConstantOfShape", [graph.add("Add", [n_positions, one])], value=false)
     all_true = graph.add("ConstantOfShape", [graph.add("Shape", ["lengths"])], value=true)
     marks = graph.add("ScatterND", [marks, firsts, all_true])

@@ -1,16 +1,16 @@
 """Models of CRF++ and Wapiti as chains: CRF++'s text models (`crf_learn -t`), Wapiti's model files and its dumps.
 
 Both number the weights of observations. A unigram observation has a weight for each label, a bigram observation one for
-each pair of labels (the label before comes first). Those of bigram observations that are the same at every position add
-up to the chain's transitions, others are bigram features.
+each pair of labels (the label before comes first). The sum of those of bigram observations that are the same at every
+position is the chain's transitions; others are bigram features.
 
 A model of CRF++ has five paragraphs of settings, labels, templates, observations and weights. An observation is `number
-name`, the number that of its first weight; the name begins with U or B. All weights are there, zeros too.
+name`, the number that of its first weight; the name begins with U or B. All weights are listed, also zeros.
 
 A model file of Wapiti (`#mdl#...`) has templates, labels and observations as netstrings (`5:hello,`), and a line
-`number=weight` for each weight that is not zero. What `wapiti dump` writes has a line of observation, label before (or
-`#`), label and weight, tab-separated: six digits unless Wapiti was asked for more, no templates, and only labels with a
-weight. Shapes: K labels, O observations, N weights that are not zero.
+`number=weight` for each weight that is not zero. The output of `wapiti dump` has lines of observation, label before (or
+`#`), label and weight, tab-separated: six digits unless set otherwise, no templates, and only labels with a weight.
+Shapes: K labels, O observations, N weights that are not zero.
 
 Sources: Kudo: CRF++: yet another CRF toolkit, 2005; the format of version 0.58. Lavergne, Cappé, Yvon: Practical very
 large scale CRFs. ACL 2010; the formats of Wapiti 1.5.0.
@@ -44,14 +44,14 @@ from crfqn.numerals import number_in, whole_number_in
 from crfqn.readers.conll import usual_names
 from crfqn.structures.edge_layout import EdgeLayout
 
-# The name of a bigram observation that looks the same at every position, where no templates say so: b, B, *, b01.
+# Without templates, the name of a bigram observation that is the same at every position: b, B, *, b01.
 BARE = re.compile(r"[bB*]\w*:?")
 COLUMN = re.compile(r"%[a-zA-Z]\[[@*]?[+-]?\d+,(\d{1,4})[,\]]")  # in a template
 CRFPP_MAGIC, CRFPP_VERSION, MOST_COLUMNS = b"version: ", 100, 10_000
 SETTINGS = ("version:", "cost-factor:", "maxid:", "xsize:")
 WAPITI_MAGIC = b"#mdl#"
 MAXENT, CRF = 0, 2  # types of models; 1 is a maximum-entropy Markov model
-NO_LABEL = "#"  # in a dump, in the place of the label before
+NO_LABEL = "#"  # in a dump, instead of the label before
 NETSTRING, WEIGHT = re.compile(rb"(\d{1,18}):"), re.compile(r"([0-9]{1,18})=(\S+)")
 MOST_LABELS = 100_000  # whose pairs can still be numbered by int64, for any number of observations in a file
 ChainWeights = tuple[list[str], list[str], Entries, Entries, Entries]  # as `chain_file` takes them
@@ -60,9 +60,9 @@ ChainWeights = tuple[list[str], list[str], Entries, Entries, Entries]  # as `cha
 def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
     """Read a text model of CRF++: return a fitted ChainCRF, its weights multiplied by the model's cost factor.
 
-    Features are named as CRF++'s observations are (`U00:hello`). The model makes them of columns of tokens by its
-    templates (also in `extra_["templates"]`). Parameters and errors as of `read_wapiti`; CRF++'s binary models are
-    refused.
+    Features are named as CRF++'s observations are (`U00:hello`). The model makes them from columns of tokens by its
+    templates (also in `extra_["templates"]`). Parameters and errors as of `read_wapiti`; also ModelFileError for
+    CRF++'s binary models.
     """
     path = at_hand(path)
     content, shown = read_whole(path), shown_source(path)
@@ -74,7 +74,7 @@ def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
         return ModelFileError(f"{where}: no text model of CRF++ (crf_learn -t), or a damaged one: {reason}")
 
     def paragraph() -> Iterator[str]:
-        """Yield the lines up to the next empty one, which must be there."""
+        """Yield the lines up to the next empty one, which is required."""
         nonlocal n_read
         while n_read < len(lines):
             n_read += 1
@@ -136,22 +136,22 @@ def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
 def read_wapiti(path: ModelSource, n_columns: int | None = None) -> Any:
     """Read a model of Wapiti, or a dump of one: return a fitted ChainCRF.
 
-    Features are named as Wapiti's observations are (`u:hello`). The model makes them of columns of tokens by the
-    templates of a model file (also in `extra_["templates"]`); that of a dump, which has none, takes lists of names.
+    Features are named as Wapiti's observations are (`u:hello`). The model makes them from columns of tokens by the
+    templates of a model file (also in `extra_["templates"]`); that of a dump, without templates, takes lists of names.
 
     Parameters
     ----------
     path : str or path-like, bytes, or a file open in binary mode
     n_columns : int, optional
-        How many columns the files to be labelled have before the label. By default there may be more behind those that
-        the templates use; they are not read, and none of them is taken for the label by `crfqn predict`.
+        Number of columns before the label in the files to be labelled. By default there may be more after those of the
+        templates; they are not read, and `crfqn predict` does not use any of them as the label.
 
     Raises
     ------
     InputError
         Fewer columns than the templates use, or columns of a dump.
     ModelFileError
-        Anything but such a file; a maximum-entropy Markov model.
+        Not such a file, or a maximum-entropy Markov model.
     """
     path = at_hand(path)
     shown = shown_source(path)
@@ -174,7 +174,7 @@ def begins_like_wapiti(start: bytes) -> bool:
 
 def _wapiti_model(content: bytes, path: str) -> tuple[ChainWeights, list[str]]:
     """Return the weights and the templates of a model file."""
-    at = 0  # what is before has been read
+    at = 0  # the lines before have been read
 
     def damage(reason: str) -> ModelFileError:
         return ModelFileError(f"{path}, byte {at}: no model of Wapiti, or a damaged one: {reason}")
@@ -188,7 +188,7 @@ def _wapiti_model(content: bytes, path: str) -> tuple[ChainWeights, list[str]]:
         return [int(number) for number in match.groups() if number is not None]
 
     def strings(pattern: bytes) -> list[str]:
-        """Return as many netstrings as a line says."""
+        """Return as many netstrings as a line gives."""
         nonlocal at
         texts = []
         for _ in range(numbers_in_line(pattern)[0]):
@@ -280,7 +280,7 @@ class Observations(NamedTuple):
     starts: NDArray[np.int64]  # (O,)
 
     def sizes(self, n_labels: int) -> NDArray[np.int64]:
-        """Return how many weights each observation has, (O,)."""
+        """Return the number of weights of each observation, (O,)."""
         return n_labels * (self.kinds != BIGRAM) + EdgeLayout(n_labels).n_pairs * (self.kinds != UNIGRAM)
 
 
@@ -293,7 +293,7 @@ def chain_of(
     path: str,
 ) -> ChainWeights:
     """Return the chain of the N weights that are not zero, by their numbers; `templates` are those of the model, none
-    where it does not tell. ModelFileError for other, repeated or unknown numbers."""
+    if it has none. ModelFileError for other, repeated or unknown numbers."""
     names, n_labels = observations.names, len(labels)
     order = np.argsort(numbers, kind="stable")
     numbers, values = numbers[order], values[order]
@@ -327,8 +327,8 @@ def chain_of(
 
 
 def same_everywhere(bigrams: Collection[str], templates: Collection[str], path: str) -> Counter[str]:
-    """Return which bigram observations are the same at every position, and how often each counts there: the templates
-    that look at no token or, without templates, one that its name tells. ModelFileError where names do not tell."""
+    """Return which bigram observations are the same at every position, and how often each counts there: those of
+    templates without tokens or, without templates, one with such a name. ModelFileError if names are ambiguous."""
     if templates:
         return Counter(template for template in templates if "%" not in template)
     bare = Counter(name for name in bigrams if BARE.fullmatch(name))
@@ -352,10 +352,10 @@ def chain_estimator(
 ) -> Any:
     """Return a fitted ChainCRF of the weights, labels and features in their order.
 
-    It takes columns of tokens where the `templates`, lines of a pattern file, make its attributes, and lists of names
-    otherwise, which a warning says. `n_columns` are those before the label in the files to be labelled, None if there
-    may be more than the templates use, or than the number `n_least` that the model's file knows. InputError for fewer;
-    ModelFileError, naming the path, for names that come twice or are not there, and bad weights.
+    It takes columns of tokens if the `templates`, lines of a pattern file, make its attributes, and otherwise, with a
+    warning, lists of names. `n_columns` are those before the label in the files to be labelled, None if there may be
+    more than the templates use, or than the number `n_least` in the model's file. InputError for fewer;
+    ModelFileError, naming the path, for repeated or missing names, and invalid weights.
     """
     source: TemplateSource | None = None
     if templates:

@@ -1,6 +1,6 @@
-"""Labels of a taxonomy the way users have them: names, or rows of the parts of a path.
+"""Labels of a taxonomy in the forms of users' data: names, or rows of the parts of a path.
 
-Rows are tuples, or an array padded with "" as the library hiclass takes it; `PathLabels` turns them into names, and
+Rows are tuples, or an array padded with "" as for the library hiclass; `PathLabels` converts them into names, and
 names back into rows. Shapes: n labels or paths, D levels.
 """
 
@@ -22,14 +22,14 @@ from crfqn.messages import describe, shorten
 @dataclass(frozen=True)
 class RowForm:
     """Form of labels that are rows of the parts of a path: the number of columns, and those whose parts are integers.
-    Other columns have texts."""
+    Other columns are texts."""
 
     n_levels: int
     integer_levels: tuple[int, ...] = ()
 
     def rows(self, names: Any, separator: str = "/") -> NDArray:
         """Return names that are tree paths as rows of parts, padded with "" (as is the row of an empty name), shape (n,
-        n_levels): of strings, of integers where all are, else of objects."""
+        n_levels): of strings, of integers if all are, else of objects."""
         distinct, number = np.unique(np.asarray(names, dtype=str), return_inverse=True)
         rows: list[list[Any]] = [name.split(separator) for name in distinct.tolist()]
         for name, row in zip(distinct.tolist(), rows, strict=True):
@@ -45,8 +45,8 @@ class RowForm:
         return np.array(rows, dtype).reshape(len(rows), self.n_levels)[number]
 
     def of_tree(self, names: Iterable[Any], separator: str) -> RowForm:
-        """Return the form of the paths to all nodes of a taxonomy, by their names; a level has texts where one of its
-        parts is no integer."""
+        """Return the form of the paths to all nodes of a taxonomy, by their names; a level has texts if one of its
+        parts is not an integer."""
         paths = [str(name).split(separator) for name in names]
         texts = {
             level
@@ -76,7 +76,7 @@ class PathLabels:
         """Return labels that are names, or rows of the parts of a tree path, as names; InputError names the item.
 
         The parts of a row of y, (n, D) or n sequences, are strings or whole numbers; "", None and NaN fill it up at the
-        end. One column (n, 1) is taken for names, as scikit-learn does.
+        end. One column (n, 1) is read as names, as in scikit-learn.
         """
         check_separator(separator)
         if isinstance(y, (str, bytes, Mapping)) or not (isinstance(y, Iterable) or hasattr(y, "__array__")):
@@ -102,12 +102,12 @@ class PathLabels:
 
 
 def joined_rows(rows: Sequence[tuple], separator: str, noun: str) -> list[str]:
-    """Return the joined parts of each row, equal rows joined once; InputError names the `noun` with a fault."""
+    """Return the joined parts of each row, equal rows joined once; InputError names the invalid `noun`."""
     name_of: dict[tuple, str] = {}
     for i, row in enumerate(rows):
         try:
             is_new = row not in name_of
-        except TypeError:  # a part that cannot be hashed, which the next line refuses
+        except TypeError:  # a part that cannot be hashed; the next line raises an error
             is_new = True
         if is_new:
             name_of[row] = _joined(row, separator, f"{noun} {i}")
@@ -133,7 +133,7 @@ def _joined(row: tuple, separator: str, where: str) -> str:
 
 
 def _part(value: Any, where: str) -> str:
-    """Return a part of a path as text, "" for a missing one; whole floats are integers beside a NaN."""
+    """Return a part of a path as text, "" for a missing one; whole floats are integers in a column with a NaN."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
@@ -157,7 +157,7 @@ def _are_integers(parts: Iterable[Any]) -> bool:
 
 
 def _as_names(labels: list) -> NDArray:
-    """Return labels as an array, of objects if they are not of one kind: numpy would make strings of all."""
+    """Return labels as an array, of objects if they are not of one kind: numpy would convert all to strings."""
     is_plain = any(all(isinstance(label, kind) for label in labels) for kind in (str, (Number, np.generic)))
     return np.asarray(labels) if is_plain else np.fromiter(labels, object, len(labels))
 

@@ -1,6 +1,6 @@
-"""Readers of taxonomies in the forms that users have: graphs, mappings, edges, tree paths, arrays and files.
+"""Readers of taxonomies in the forms of users' data: graphs, mappings, edges, tree paths, arrays and files.
 
-`open_taxonomy` makes a LabelTree of any of them.
+`open_taxonomy` converts any of them into a LabelTree.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
         str or path of a file
             See `read_taxonomy_file`: paths, or chains of nodes from parent to child.
         None
-            From the labels: paths if they are rows, or strings of which any holds the separator; else a star.
+            From the labels: paths if they are rows, or strings any of which contains the separator; else a star.
     labels : PathLabels, or anything that `PathLabels.of` reads; optional
     separator : str
         Between the parts of a path.
@@ -60,10 +60,10 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
     Raises
     ------
     InputError
-        For another form, paths with holes or empty parts, and all that `LabelTree.from_graph` refuses: the nodes
-        are named.
+        For another form, paths with holes or empty parts, and all errors of `LabelTree.from_graph`: the message
+        names the nodes.
     DataError
-        For a file with faults.
+        For an invalid file.
     """
     check_separator(separator)
     if isinstance(taxonomy, LabelTree):
@@ -83,7 +83,7 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
 
     if isinstance(taxonomy, nx.Graph):
         return LabelTree.from_graph(taxonomy)
-    if isinstance(taxonomy, Mapping) and not isinstance(taxonomy, Set):  # networkx's edge views are both
+    if isinstance(taxonomy, Mapping) and not isinstance(taxonomy, Set):  # the edge views of networkx are both
         return LabelTree.from_edges(_mapping_edges(taxonomy))
     if isinstance(taxonomy, (str, os.PathLike)):
         if Path(taxonomy).is_dir():
@@ -95,7 +95,7 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
 
 
 def extend_taxonomy(tree: LabelTree, labels: Any, separator: str = "/") -> LabelTree:
-    """Return the tree with these labels added; from all labels together the same one would have been inferred."""
+    """Return the tree with these labels added, the same as the tree inferred from all labels together."""
     names = map(plain_name, _as_path_labels(labels, separator).names.tolist())
     known = set(tree.names)
     new = [name for name in dict.fromkeys(names) if name not in known]
@@ -111,8 +111,8 @@ def extend_taxonomy(tree: LabelTree, labels: Any, separator: str = "/") -> Label
 def find_nodes(tree: LabelTree, labels: NDArray, taxonomy: Any, is_rows: bool = False) -> NDArray[np.int32]:
     """Return the nodes of labels, int32 (n,), in the tree that `open_taxonomy` made of `taxonomy`.
 
-    InputError for a label that is no node, with a hint where pairs of names may have been meant otherwise than they
-    were read. is_rows : whether the labels came as rows of parts
+    InputError for a label that is no node, with a hint if pairs of names may have been meant
+    differently. is_rows : whether the labels came as rows of parts
     """
     try:
         return tree.nodes_of(labels)
@@ -146,7 +146,7 @@ def _list_edges(taxonomy: Any, labels: Any, separator: str) -> Iterable[tuple[An
     if paths and all(isinstance(path, str) for path in paths):
         return _path_edges(paths, separator, "path")
     rows = [as_row(path, i, "row") for i, path in enumerate(paths)]
-    if not is_array:  # edges with a weight or a mapping of data, as networkx lists them, look like paths
+    if not is_array:  # edges with a weight or a mapping of data, as listed by networkx, look like paths
         for i, row in enumerate(rows):
             if len(row) == 3 and isinstance(row[2], Mapping):
                 raise InputError(
@@ -154,7 +154,7 @@ def _list_edges(taxonomy: Any, labels: Any, separator: str) -> Iterable[tuple[An
                     "edges without data"
                 )
         are_weighted = [len(row) == 3 and all(map(isinstance, row, (str, str, float))) for row in rows]
-        if rows and all(are_weighted) and all(row[2] == row[2] for row in rows):  # NaN would fill up a path
+        if rows and all(are_weighted) and all(row[2] == row[2] for row in rows):  # NaN would pad a path
             raise InputError(
                 f"row 0: expected a pair (parent, child), without a weight, got {shorten(rows[0])}"
             )
@@ -198,15 +198,15 @@ def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:
     """Read a taxonomy from a text file, plain or gzip-compressed: a tree path or a chain of nodes a line.
 
     If every line has exactly two fields, separated by blanks or tabs, the lines are edges, `parent child`, whatever the
-    names hold. Otherwise, if any line holds the separator, every line is a path and a node's name is the path to it:
+    names are. Otherwise, if any line contains the separator, every line is a path and a node's name is the path to it:
     `a/b` has the nodes `a` and `a/b`. Otherwise the fields of a line are the names of nodes from parent to child, a
-    path of names that are unique in the whole file, as the LSHTC challenges have it. Blank lines and comments (`# ...`)
+    path of names that are unique in the whole file, as in the LSHTC challenges. Blank lines and comments (`# ...`)
     are skipped. A file that begins as JSON does is an object of nodes with lists or objects of their children.
 
     Raises
     ------
     DataError
-        The file cannot be read, or holds no taxonomy: file, nodes and, but for a cycle over several lines, the line.
+        The file cannot be read, or is not a taxonomy: names file, nodes and, unless a cycle has several lines, line.
     """
     lines = [(number, line.strip(" \t")) for number, line in text_lines(safe_source(path))]
     text = "\n".join(line for _, line in lines).lstrip("\n")

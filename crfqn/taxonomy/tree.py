@@ -1,7 +1,7 @@
 """Taxonomy of labels: a forest of named nodes in level order, checked once, when it is made.
 
-Several tops make a forest; the virtual root above them is no node. Level order: nodes by depth, the children of a node
-side by side, otherwise in order of first appearance. Node k's parent is parents[k] < k, or -1 at the top; K nodes.
+Several tops make a forest; the virtual root above them is not a node. Level order: nodes by depth, the children of a
+node adjacent, otherwise in order of first appearance. Node k's parent is parents[k] < k, or -1 at the top; K nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
-if TYPE_CHECKING:  # a third of a second that flat models need not spend
+if TYPE_CHECKING:  # imports take a third of a second, which flat models do not need
     import networkx as nx
     from scipy.sparse import csr_array
 
@@ -37,14 +37,14 @@ class LabelTree:
     Parameters
     ----------
     names : sequence of str, int, float or bool, length K
-        Distinct, also as text: 1 and "1" together are refused. They become Python's own types.
+        Distinct, also as text: 1 and "1" together are an error. They are converted to Python's types.
     parents : array-like of int, shape (K,)
         Level order: ascending, and parents[k] < k; -1 for a top node.
 
     Raises
     ------
     InputError
-        For no nodes, names that cannot be used, parents out of level order.
+        For no nodes, invalid names, parents out of level order.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class LabelTree:
     def from_graph(cls, graph: nx.DiGraph) -> LabelTree:
         """Return the tree of a directed graph, its edges from parent to child, checked and put into level order.
 
-        InputError: no directed graph, no nodes, names that cannot be used, a cycle, a node with two parents, all named.
+        InputError, naming nodes: not a directed graph, no nodes, invalid names, a cycle, a node with two parents.
         """
         import networkx as nx
 
@@ -110,7 +110,7 @@ class LabelTree:
 
     @classmethod
     def from_edges(cls, edges: Iterable[tuple[Any, Any]]) -> LabelTree:
-        """Return the tree of pairs (parent, child), or (None, top), of which some may come again."""
+        """Return the tree of pairs (parent, child), or (None, top); pairs may be repeated."""
         import networkx as nx
 
         graph = nx.DiGraph()
@@ -188,7 +188,7 @@ class LabelTree:
         return np.array(path[::-1], np.int64)
 
     def check_depth(self) -> None:
-        """Raise InputError unless the nodes have at most MOST_ANCESTORS ancestors, which `ancestors` has to hold."""
+        """Raise InputError unless the nodes have at most MOST_ANCESTORS ancestors, the size of `ancestors`."""
         check_depth_of(int(self.depths[-1]) + 1, int((self.depths + 1).sum(dtype=np.int64)))
 
     def ancestors(self) -> csr_array:
@@ -209,7 +209,7 @@ class LabelTree:
         return csr_array((np.ones(indices.size, bool), indices, bounds), shape=(self.n_nodes, self.n_nodes))
 
     def to_networkx(self) -> nx.DiGraph:
-        """Return the graph of the names, edges from parent to child; `from_graph` gives this tree back."""
+        """Return the graph of the names, edges from parent to child; `from_graph` returns this tree again."""
         import networkx as nx
 
         graph = nx.DiGraph()
@@ -223,14 +223,14 @@ class LabelTree:
     def collapsed(self, keep: Iterable[Hashable] | NDArray = ()) -> LabelTree:
         """Return the tree without its inner nodes of a single child, except those to keep, such as labels.
 
-        A child moves up to the nearest ancestor that stays, or becomes a top node.
+        A child moves up to the nearest ancestor that is kept, or becomes a top node.
         """
         n_children = np.bincount(self.parents[self.parents != NO_PARENT], minlength=self.n_nodes)
         stays = n_children != 1
         stays[self.nodes_of(keep)] = True
         names: list[Hashable] = []
         parents: list[int] = []
-        nearest: list[int] = []  # that stays, of each node, itself included
+        nearest: list[int] = []  # that is kept, of each node, itself included
         for name, parent, is_kept in zip(self.names, self.parents.tolist(), stays.tolist(), strict=True):
             above = nearest[parent] if parent != NO_PARENT else NO_PARENT
             nearest.append(len(names) if is_kept else above)
@@ -260,13 +260,13 @@ def _level_order(parents: Sequence[int]) -> list[int]:
     order: list[int] = []
     for k, parent in enumerate(parents):
         (order if parent == NO_PARENT else children[parent]).append(k)
-    for k in order:  # grows while it is walked
+    for k in order:  # grows during the loop
         order.extend(children[k])
     return order
 
 
 def _arranged(names: Sequence[Hashable], parents: Sequence[int], order: list[int]) -> LabelTree:
-    """Return the tree whose node k is the node order[k] of these."""
+    """Return the tree whose node k is node order[k] of this one."""
     position = {k: new for new, k in enumerate([NO_PARENT, *order], NO_PARENT)}
     return LabelTree(
         tuple(names[k] for k in order), np.array([position[parents[k]] for k in order], np.int32)
@@ -274,7 +274,7 @@ def _arranged(names: Sequence[Hashable], parents: Sequence[int], order: list[int
 
 
 def plain_name(name: Any) -> Hashable:
-    """Return a node's name as Python's own str, int, float or bool; InputError for anything else."""
+    """Return a node's name as Python's str, int, float or bool; InputError for anything else."""
     if isinstance(name, str):
         if not name.strip():
             raise InputError(f"expected node names with at least one visible character, got {name!r}")
@@ -296,7 +296,7 @@ def listed(names: Iterable[Hashable]) -> str:
 
 
 def check_depth_of(n_levels: int, n_ancestors: int, place: str = "") -> None:
-    """Raise InputError for more than MOST_ANCESTORS ancestors: their memory grows by the square of the levels."""
+    """Raise InputError for more than MOST_ANCESTORS ancestors: their memory is quadratic in the number of levels."""
     if n_ancestors > MOST_ANCESTORS:
         raise InputError(
             f"{place}the taxonomy is too deep: with {n_levels:,} levels, its nodes have {n_ancestors:,} ancestors; "
@@ -305,7 +305,7 @@ def check_depth_of(n_levels: int, n_ancestors: int, place: str = "") -> None:
 
 
 def refuse_shape(graph: nx.DiGraph) -> NoReturn:
-    """Raise InputError naming a cycle, or else a node with two parents, which around a cycle is only a symptom."""
+    """Raise InputError naming a cycle, or else a node with two parents (those near a cycle are caused by it)."""
     import networkx as nx
 
     own_parent = next(nx.nodes_with_selfloops(graph), None)
@@ -313,9 +313,7 @@ def refuse_shape(graph: nx.DiGraph) -> NoReturn:
         raise InputError(f"node {shorten(own_parent)} is its own parent")
     knot = next((part for part in nx.strongly_connected_components(graph) if len(part) > 1), None)
     if knot is not None:
-        node = next(
-            name for name in graph if name in knot
-        )  # there is always a parent in the part: we go upwards
+        node = next(name for name in graph if name in knot)  # there is always a parent in the part
         steps: dict[Hashable, int] = {}
         while node not in steps:
             steps[node] = len(steps)
