@@ -1,8 +1,8 @@
-"""Pictures of models with matplotlib, in the way of scikit-learn's Display classes.
+"""Plots of models with matplotlib, as scikit-learn's Display classes.
 
-Each display holds the numbers that it shows, made by `from_estimator` or another `from_...`, and `plot(ax=...)` draws
-them: into new figures of pyplot by default, or into axes of the caller's. Afterwards `figure_` and `ax_` are there to
-change and save. matplotlib comes with the extra `crfqn[plot]`, and is imported at the first drawing.
+Each display holds its numbers, made by `from_estimator` or another `from_...`, and `plot(ax=...)` draws them: into new
+figures of pyplot by default, or into axes of the caller. Afterwards `figure_` and `ax_` can be changed and saved.
+matplotlib comes with the extra `crfqn[plot]`, and is imported at the first drawing.
 """
 
 import lazy_loader

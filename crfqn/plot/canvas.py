@@ -1,4 +1,4 @@
-"""Axes to draw into, files to draw to, and what all pictures share: names as they are, signed colours, grids."""
+"""Axes, output files and shared elements of all plots: literal names, signed colours, grids."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from crfqn.atomic_write import replace_data_file
 from crfqn.errors import InputError
 from crfqn.messages import printable
 
-NEGATIVE, POSITIVE = "#2166ac", "#d6604d"  # blue and red, told apart by the colour-blind
-MOST_TICKS = 64  # names along an axis; of more labels every n-th has its name
+NEGATIVE, POSITIVE = "#2166ac", "#d6604d"  # blue and red, distinguishable for the colour-blind
+MOST_TICKS = 64  # names along an axis; with more labels, every n-th is named
 
 LONGEST_NAME = 24  # letters of a name along an axis
 
@@ -52,8 +52,8 @@ def save_picture(display: Any, file: str | PathLike[str], size: tuple[float, flo
     ----------
     display : a display of this package
     file : str or path-like
-        Its ending says the kind: .png, .svg, .pdf ... InputError where matplotlib does not know it, or is not there;
-        DataError where the file cannot be written.
+        Its extension determines the kind: .png, .svg, .pdf ... InputError if matplotlib does not support it, or is not
+        installed; DataError if the file cannot be written.
     size : width and height in inches, optional
     """
     check_picture(file)
@@ -82,7 +82,7 @@ def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
         figure = plt.figure(figsize=size_of(n_rows, n_columns), layout="constrained")
         return figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     all_axes = np.array(ax, dtype=object).ravel()
-    if all_axes.size == 1 and n > 1:  # as in scikit-learn: the axes say where, and give way to the panels
+    if all_axes.size == 1 and n > 1:  # as in scikit-learn: the panels replace the axes
         outer = all_axes[0]
         outer.set_axis_off()
         inner = outer.get_subplotspec().subgridspec(n_rows, n_columns)
@@ -93,7 +93,7 @@ def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
 
 
 def name_ticks(axis: Any, names: Iterable[Any]) -> None:
-    """Write a name at each whole number of an axis; a $ in a name is a letter, and no formula begins there."""
+    """Write a name at each whole number of an axis; a $ in a name is literal, not the beginning of a formula."""
     # As lines without control characters and half characters, which matplotlib cannot draw.
     texts = [printable(name).encode("utf-8", "replace").decode() for name in names]
     shown = [text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…" for text in texts]

@@ -1,4 +1,4 @@
-"""Displays of curves: the convergence of a training, and what a regularisation path comes to at each strength."""
+"""Displays of curves: the convergence of a training, and the figures of a regularisation path by strength."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ConvergenceDisplay:
     Parameters
     ----------
     x : float64, shape (n,)
-        Where each row of the trace stands on the horizontal axis.
+        Horizontal position of each row of the trace.
     objective, gap, estimated_gap : float64, shape (n,)
         Objective in nats; certified and estimated relative gap, nan where not known.
     unit : {"seconds", "passes", "iteration"}
@@ -180,7 +180,7 @@ class PathDisplay:
             raise InputError("expected rows of a regularisation path, with l1 or group_l1 in each")
         names = (parameter, *(name for name, *_ in PANELS))
         try:
-            # None is what JSON has for what is not known.
+            # Unknown values are None in JSON.
             columns = [np.array([row[name] for row in rows], object).astype(np.float64) for name in names]
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
@@ -188,7 +188,7 @@ class PathDisplay:
             ) from error
         score = columns[1]
         best = next((number for number, row in enumerate(rows) if row.get("is_best")), None)
-        if best is None and not np.isnan(score).all():  # of files that do not say it
+        if best is None and not np.isnan(score).all():  # if a file does not have it
             best = int(np.nanargmax(score))
         return cls(*columns, parameter=parameter, best=best)
 
@@ -206,7 +206,7 @@ class PathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **walk: Any) -> Self:
-        """Walk the regularisation path of an estimator on data, and draw it; the estimator itself is not fitted.
+        """Compute the regularisation path of an estimator on data, and draw it; the estimator is not fitted.
 
         Parameters
         ----------

@@ -26,15 +26,15 @@ NORMALIZED = {
 class ConfusionDisplay(ConfusionMatrixDisplay):
     """Confusion matrix: how often a label (row) was predicted as another (column).
 
-    scikit-learn's `ConfusionMatrixDisplay`, whose attributes it has; `from_estimator` and `from_predictions` take
-    sequences of labels, too, whose positions are counted one by one.
+    A subclass of scikit-learn's `ConfusionMatrixDisplay`; `from_estimator` and `from_predictions` also accept sequences
+    of labels, and count their positions.
 
     Parameters
     ----------
     confusion_matrix : float64 or int64, shape (n_labels, n_labels)
     display_labels : labels, shape (n_labels,)
     normalize : {"true", "pred", "all"} or None
-        What the cells are shares of, for the colour bar; None for counts.
+        Normalisation of the cells, for the colour bar; None for counts.
     """
 
     SHAPE = (1, 1)
@@ -45,7 +45,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
 
     @classmethod
     def of(cls, y_true: Any, y_pred: Any, *, labels: Any = None, normalize: str | None = None) -> Self:
-        """Return the display of given and predicted labels, not yet drawn; InputError if they cannot be compared."""
+        """Return the display of true and predicted labels, not yet drawn; InputError if they cannot be compared."""
         if normalize not in NORMALIZED:
             raise InputError(f"normalize: expected one of {list(NORMALIZED)}, got {normalize!r}")
         true, predicted = position_labels(y_true), position_labels(y_pred)
@@ -99,7 +99,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         ax: Any = None,
         **style: Any,
     ) -> Self:
-        """Draw the confusion matrix of given and predicted labels; the rest as in `from_estimator`."""
+        """Draw the confusion matrix of true and predicted labels; other parameters as in `from_estimator`."""
         return cls.of(y_true, y_pred, labels=labels, normalize=normalize).plot(ax=ax, **style)
 
     def plot(self, ax: Any = None, *, has_colorbar: bool = True, **style: Any) -> Self:  # type: ignore[override]
@@ -117,7 +117,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
             im_kw=image,
             text_kw={"fontsize": 9 if n_labels <= 6 else 6.5},
         )
-        if self.text_ is not None:  # white on dark cells; scikit-learn would take the ends of the map
+        if self.text_ is not None:  # white on dark cells; scikit-learn would use the ends of the map
             from matplotlib import rcParams
 
             is_dark = self.confusion_matrix > 0.5 * self.confusion_matrix.max()
@@ -133,7 +133,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
 
 @dataclass(eq=False, repr=False)
 class TransitionsDisplay:
-    """Heat map of the weights of label pairs: red for what is likely to follow, blue for what is not, blank for 0.
+    """Heat map of the weights of label pairs: red for likely transitions, blue for unlikely ones, blank for 0.
 
     Parameters
     ----------

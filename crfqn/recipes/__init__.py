@@ -1,7 +1,7 @@
 """Recipes: a ready-made model is a folder with `recipe.toml` (data, features, structure, objective, solver).
 
-From the name of a recipe to the matrices and the estimator that train it, and from a new file to the same
-features. For the command line, and for anyone who wants the data of a recipe in Python.
+Functions from the name of a recipe to its matrices and its estimator, and from a new file to the same features, for
+the command line and for Python.
 """
 
 from crfqn.model.featurizers import Featurizer

@@ -15,13 +15,13 @@ from crfqn.recipes.sources import Prepared
 from crfqn.registry import find
 
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
-# Parameters that other sections set, or the data.
+# Parameters that other sections or the data set.
 ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", "min_count", *keys_in(ObjectiveSection)}
 
 
 def build_estimator(recipe: Recipe, **overrides: Any) -> Any:
     """Return the untrained estimator of a recipe with parameters replaced by `overrides` that are not None; another
-    `penalty` keeps the strengths that it has as well. A recipe over a taxonomy needs that of its data unless it is
+    `penalty` keeps those strengths that it has too. A recipe over a taxonomy needs that of its data unless it is
     inferred: `taxonomy=prepared.given_taxonomy`. RecipeError for unknown settings of the solver section, InputError for
     overrides that the structure does not have."""
     overrides = {name: value for name, value in overrides.items() if value is not None}
@@ -58,7 +58,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> Any:
         if loss in LOSSES and not LOSSES[loss].supports_l1 and is_named:
             raise InputError(f'{name}: the loss "{loss}" has a ridge only, whose strength is l2')
     settings = _settings(recipe)
-    if "penalty" in overrides:  # which may not have all strengths of the recipe
+    if "penalty" in overrides:  # which may lack strengths of the recipe
         from crfqn.estimators.automatic import named_penalty
 
         for name in {*STRENGTHS} - {*named_penalty(overrides["penalty"]).strengths, "l2"}:
@@ -81,8 +81,8 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> Any:
 
 
 def by_feature_in_columns(model: Any, prepared: Prepared) -> None:
-    """Turn data by feature, of features that are learnt from the data, which the estimator knows by column, from names
-    into values by column."""
+    """Convert data by feature from names to values by column, if the features are learnt from the data and have no
+    names in the estimator."""
     features = prepared.features
     for name, row in BY_FEATURE.items():
         value = getattr(model, name, None)
@@ -94,7 +94,7 @@ def by_feature_in_columns(model: Any, prepared: Prepared) -> None:
 
 
 def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> Any:
-    """Return a solver, or a part of one, with the values of a table instead of its own."""
+    """Return a solver, or a part of one, with its values replaced by those of a table."""
     check_keys(source, where, changes, tuple(rule.name for rule in fields(part)))
     values = {}
     for name, value in changes.items():
@@ -118,8 +118,8 @@ def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> 
 
 
 def _class_of(structure: str, loss: str) -> Any:
-    """Return the class of a recipe's estimator; of flat labels the loss decides between several."""
-    flat = LOSSES[loss].estimator if loss in LOSSES else "MulticlassClassifier"  # whose check refuses it
+    """Return the class of a recipe's estimator; for flat labels it depends on the loss."""
+    flat = LOSSES[loss].estimator if loss in LOSSES else "MulticlassClassifier"  # its check raises the error
     return find(CLASS_OF_STRUCTURE.get(structure, flat))
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def cells(where: Where) -> Iterator[None]:
-    """Turn the CellError of an item into a DataError with the item's place."""
+    """Convert the CellError of an item into a DataError with the item's place."""
     try:
         yield
     except CellError as error:
@@ -40,7 +40,7 @@ def cells(where: Where) -> Iterator[None]:
 
 
 def check_kind(recipe: Recipe, documents: Documents) -> None:
-    """Raise RecipeError for a dataset whose inputs are not those that the features are made of."""
+    """Raise RecipeError for a dataset without the inputs of the features."""
     kind, what = ("text", "texts") if isinstance(documents.inputs, list) else ("given", "numbers")
     if recipe.data.dataset and recipe.features.kind != kind:
         raise RecipeError(
@@ -50,7 +50,7 @@ def check_kind(recipe: Recipe, documents: Documents) -> None:
 
 
 def check_classes(recipe: Recipe, documents: Documents, labels: list[str]) -> None:
-    """Raise DataError where a table's column of labels has one label only, or continuous numbers."""
+    """Raise DataError if a table's column of labels has one label only, or continuous numbers."""
     distinct, remedy = set(labels), "; label (--label) names another column"
     if len(distinct) == 1:
         names = ", ".join(recipe.data.names("train"))
@@ -69,7 +69,7 @@ def check_classes(recipe: Recipe, documents: Documents, labels: list[str]) -> No
 def taxonomy_of(recipe: Recipe, documents: Documents, is_inferred: bool) -> LabelTree:
     """Return the taxonomy of the labels: the one of the recipe's file or dataset, or the paths in the labels of the
     training part; test labels need not be nodes of that one. RecipeError for other labels that are no nodes, and for
-    inner nodes where the recipe allows only leaves."""
+    inner nodes if the recipe allows only leaves."""
     where, structure = f"{recipe.source}: [structure]", recipe.structure
     place_of = sources.places_of(recipe, documents)
     separator, labels = structure.separator or "/", documents.labels

@@ -1,4 +1,4 @@
-"""Finds recipes by name or path, makes them of a data file and options (`crfqn train --data`), writes skeletons."""
+"""Find recipes by name or path, make them from a data file and options (`crfqn train --data`), write skeletons."""
 
 import difflib
 import json
@@ -71,8 +71,8 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     """Return the recipe of options (`DATA_OPTIONS`) and the files `data`, `-` for standard input. By default the name
     or content of the first file determines the format, which determines structure and features."""
 
-    def whole_path(path: str | Path) -> str:  # so that a model knows it from any folder
-        return str(path if is_stream(path) else Path(path).resolve())  # /dev/fd/63 leads nowhere
+    def whole_path(path: str | Path) -> str:  # absolute, so that a model finds it from any folder
+        return str(path if is_stream(path) else Path(path).resolve())  # /dev/fd/63 does not resolve
 
     sections: dict[str, dict[str, Any]] = {"data": {}, "features": {}, "structure": {}}
     for option, value in options.items():
@@ -114,7 +114,7 @@ def _as_list(names: str | Sequence[str]) -> list[str]:
 
 
 def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
-    """Return the format of a file to train on, by its name or its first lines; InputError where neither tells it."""
+    """Return the format of a file to train on, by its name or its first lines; InputError if neither determines it."""
     shown = shown_name(data)
     if data != STANDARD_INPUT and (not Path(data).exists() or Path(data).is_dir()):
         raise InputError(
@@ -130,8 +130,8 @@ def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
 
 
 def _structure_of(format: Format, features: str | None, lines: Sequence[str], shown: str) -> str:
-    """Return the structure of the labels in a format: of features of single items and JSON lines of texts flat;
-    InputError where it may be several, DataError for the first of JSON lines that tells none."""
+    """Return the structure of the labels in a format: flat for features of single items and JSON lines of texts;
+    InputError if several are possible, DataError if the first of JSON lines has none."""
     kinds = format.holds
     if len(kinds) > 1 and features is not None:
         kinds = (DOCUMENTS if features in FEATURES_OF["flat"] else SEQUENCES,)
@@ -217,7 +217,7 @@ def _choose_texts(
     data: str, names: list[str], keys: dict[str, Any], text: str, delimiter: str, lines: Sequence[str]
 ) -> None:
     """Set the keys text and label of [data] for a table of texts: the column that the user names, one with a usual
-    name, or the only possible one. InputError, with the missing options, where several columns are possible."""
+    name, or the only possible one. InputError, with the missing options, if several columns are possible."""
     usual = {name.lower(): name for name in reversed(names)}
     text = column_named("columns", text, names) if text else usual.get(*TEXTS, "")
     label = column_named("label", keys["label"], names) if "label" in keys else ""
@@ -241,8 +241,8 @@ def _choose_texts(
 
 
 def _kind_of_templates(templates: str) -> str:
-    """Return the features that --templates asks for, by a pattern file or by the templates themselves; InputError for
-    what is neither, with the file's name that is nearest."""
+    """Return the features of --templates, a pattern file or the templates themselves; InputError for anything else,
+    with the most similar file name."""
     if isfile(templates):
         return "templates"
     path = Path(templates)
@@ -258,7 +258,7 @@ def _kind_of_templates(templates: str) -> str:
 
 
 def column_named(option: str, name: str, names: list[str]) -> str:
-    """Return a column's name, given that or its number from 1, or from -1 backwards."""
+    """Return a column's name, given the name or its number from 1, or from -1 backwards."""
     if name in names:
         return name
     number = int(name) if name.removeprefix("-").isdecimal() else 0
@@ -270,7 +270,7 @@ def column_named(option: str, name: str, names: list[str]) -> str:
 
 
 def skeleton(structure: str = "chain") -> str:
-    """Return a recipe to begin with: every key of a kind of structure, default and meaning; InputError for no such
+    """Return a recipe to begin with: every key of a kind of structure, default and meaning; InputError for another
     kind."""
     lines = ['name = "mine"', 'title = "A model of my own"', ""]
     kind = _shown_features(structure)
@@ -312,7 +312,7 @@ def describe_keys(structure: str = "chain") -> dict[str, dict[str, dict[str, Any
 
 
 def _shown_features(structure: str) -> str:
-    """Return the features that a skeleton shows; InputError where there is no such structure."""
+    """Return the features that a skeleton shows; InputError for another structure."""
     if structure not in FEATURES_OF:
         raise InputError(f"structure: expected one of {', '.join(FEATURES_OF)}, got {structure!r}")
     return CHAIN if structure == "chain" else TEXT

@@ -15,8 +15,8 @@ from crfqn.recipes.sources import Observed, Origin, Prepared
 def prepare(recipe: Recipe) -> Prepared:
     """Read the recipe's data, cut it into training and test items, compute the features.
 
-    DataUnavailableError says how to get the data, and what can be trained without; DataError: it is malformed;
-    RecipeError: split, features or structure do not fit it.
+    Raises DataUnavailableError, with how to get the data and recipes that work without; DataError if the data are
+    malformed; RecipeError if split, features or structure do not match them.
     """
     data = sources.load_items(recipe)
     train_items, test_items = sources.split(recipe, data)
@@ -73,9 +73,9 @@ def observe(
     windows, templates or words their columns, with a label or without; documents svmlight's format, whose ids are those
     of the training data or count its columns from 1, or lines `label TAB text`, or `text`.
 
-    `features` are as a model file keeps them, None fits them to the training data again; `columns` those that the model
-    reads, in the place of the training data's; `keeps_blank` takes a blank line among texts for a document without
-    words. DataError: no such file, a malformed one (file and line named), no pixel, labels for some positions only.
+    `features` are those of a model file, None fits them to the training data again; `columns` those that the model
+    reads, instead of the training data's; `keeps_blank` reads a blank line among texts as a document without words.
+    DataError: no such file, a malformed one (file and line named), no pixel, labels for some positions only.
     """
     is_chain = recipe.structure.kind == "chain"
     if path is None or (features is None and not is_chain):
@@ -113,8 +113,8 @@ def observe(
 
 
 def targets(recipe: Recipe, data: LabelledItems, known: LabelledItems) -> list[Any]:
-    """Return labels as the estimator takes them. They are numbers where the labels of `known`, the training or new
-    items, are; names of a taxonomy's nodes stay texts, and the labels of a ranking are separated by commas."""
+    """Return labels for the estimator. They are numbers if the labels of `known`, the training or new items, are;
+    names of a taxonomy's nodes remain texts, and the labels of a ranking are separated by commas."""
     kind = recipe.structure.kind
 
     def sets(items: LabelledItems) -> LabelledItems:

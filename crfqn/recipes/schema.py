@@ -1,4 +1,4 @@
-"""Recipes as TOML has them: sections of typed keys, and which of them go together.
+"""Recipes in TOML: sections of typed keys, and the checks of their combinations.
 
 The keys are those of `crfqn.data_options`. Anything unknown, of a wrong type or out of range is a RecipeError that
 names file, section and key, what came and what is allowed.
@@ -167,14 +167,14 @@ def check_keys(source: str | Path, where: str, table: Mapping[str, Any], allowed
 
 
 def shown(value: Any) -> str:
-    """Return a value as TOML writes it."""
+    """Return a value in TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     return "nothing" if value is None else f'"{value}"' if isinstance(value, str) else f"{value}"
 
 
 def _mistakes(recipe: Recipe) -> Iterator[str]:
-    """Yield which keys, and which kinds of features, structure, data and loss, do not go together."""
+    """Yield the keys, and kinds of features, structure, data and loss, that cannot be combined."""
     data, structure, loss = recipe.data, recipe.structure, recipe.objective.loss
     has_files, split = bool(data.train or data.test), data.split
     if bool(data.dataset) == has_files:

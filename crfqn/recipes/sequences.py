@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def fit_sequences(recipe: Recipe, train: Labeled, test: Labeled) -> tuple[Any, Any, Sequence[str] | None]:
-    """Return the features of the training and the test part, and their names unless the features have names of their
-    own; of templates the test part's columns, which the model encodes."""
+    """Return the features of the training and the test part, and their names unless the features have names; for
+    templates the test part's columns, which the model encodes."""
     settings = recipe.features
     X_train, X_test = features_of(recipe, train), features_of(recipe, test)
     if settings.kind in OF_TEMPLATES:
@@ -66,7 +66,7 @@ def templates_of(recipe: Recipe) -> Templates:
 
 
 def features_of(recipe: Recipe, labeled: Labeled) -> Any:
-    """Return the features of items; of templates their columns."""
+    """Return the features of items; for templates their columns."""
     settings = recipe.features
     if settings.kind in OF_TEMPLATES or settings.kind == "attributes":
         return labeled.inputs
@@ -82,7 +82,7 @@ def features_of(recipe: Recipe, labeled: Labeled) -> Any:
 
 
 def columns_of(recipe: Recipe, labeled: Labeled) -> Labeled:
-    """Return items with columns, for features that are made of columns; RecipeError for images."""
+    """Return items with columns, for features from columns; RecipeError for images."""
     inputs = labeled.inputs
     if isinstance(inputs, TokenColumns) or recipe.features.kind not in OF_COLUMNS:
         return labeled
@@ -98,7 +98,7 @@ def columns_of(recipe: Recipe, labeled: Labeled) -> Labeled:
 
 
 def pixel_map(recipe: Recipe) -> PixelPairs:
-    """Return the map from images to features of a recipe; RecipeError where its dataset has no images."""
+    """Return the map from images to features of a recipe; RecipeError if its dataset has no images."""
     shape = sources.find_dataset(recipe).shape
     if shape is None:
         raise RecipeError(
@@ -109,7 +109,7 @@ def pixel_map(recipe: Recipe) -> PixelPairs:
 
 
 def holds_letters(path: str | Path) -> bool:
-    """Return whether a file is a letter table, which its first line tells, or the MATLAB copy of one."""
+    """Return whether a file is a letter table, by its first line, or the MATLAB copy of one."""
     if str(path) == STANDARD_INPUT or Path(path).suffix == ".mat":
         return str(path) != STANDARD_INPUT
     lines = next(cut_parts(path, cut_at_lines), Part("", "")).text.split("\n")

@@ -14,14 +14,14 @@ from crfqn.recipes.sequences import templates_of
 from crfqn.recipes.sources import Prepared
 
 SHARDS_OF_FILE = (
-    4  # of the only file, however many workers there are: their number does not change the result
+    4  # of a single file, for any number of workers, so that their number does not change the result
 )
 
 
 @dataclass(frozen=True)
 class RecipeShard:
-    """The `number`-th of `of` runs of items of a file, with the features of a recipe but for templates; called, it
-    reads the file and keeps these items."""
+    """The `number`-th of `of` runs of items of a file, with the features of a recipe unless they are templates; a call
+    reads the file and returns these items."""
 
     recipe: Recipe
     path: str
@@ -43,7 +43,7 @@ class RecipeShard:
 
 def prepare_shards(recipe: Recipe) -> Prepared:
     """Return the training data as shards that the workers of a Dask cluster read themselves: one for each training
-    file, or `SHARDS_OF_FILE` of the only one. The test part is read here.
+    file, or `SHARDS_OF_FILE` of a single one. The test part is read by the caller.
 
     InputError for datasets and standard input, which workers cannot read, and for other structures than chains.
     """

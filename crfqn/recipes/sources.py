@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "digits"
 EMBEDDED_DOCUMENTS = "stdlib"
-# The format of files of a kind of features, where neither recipe nor name says it.
+# The format of files of a kind of features, if neither recipe nor name determines it.
 OF_FEATURES = dict.fromkeys(OF_COLUMNS, "conll") | {
     "pixel-pairs": "crfsuite",
     "attributes": "crfsuite",
@@ -78,7 +78,7 @@ Origin = str | Path | list[str | Path] | None  # of new items: a file, several, 
 @dataclass(frozen=True)
 class Observed:
     """Features of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are,
-    whole numbers where the file's labels are numbers (`Documents.targets`).
+    whole numbers if the file's labels are numbers (`Documents.targets`).
     `data` are the items as read; `texts` how positions read: a list of str an item, the first column of data with
     columns; of documents their texts, or the cells of rows."""
 
@@ -94,11 +94,11 @@ class Prepared:
 
     X_train, X_test : `Sequences` of pixels and windows, lists of lists of dicts of attributes, csr_array of documents
     y_train, y_test : a list of labels for each sequence, or a label (ranking: a list of labels) for each document
-    feature_names : None where X names its features itself
+    feature_names : None if X has the names of its features
     fingerprint : SHA-256 over all labels and observations (hex), the same for every format of the file
-    taxonomy, features : of documents; sample_weight : of the training items, where their file gives any
+    taxonomy, features : of documents; sample_weight : of the training items, if their file has any
     train_places, test_places, dev_places : where the items of each part come from, for `named_places`
-    is_sharded : whether X_train are `crfqn.Shards`, which bring their labels; nothing else is known of them
+    is_sharded : whether X_train are `crfqn.Shards`, which contain their labels; nothing else is known of them
     is_inferred : whether the taxonomy is that of the training labels; those of the test part need not be nodes of it
     """
 
@@ -119,18 +119,18 @@ class Prepared:
 
     @property
     def given_taxonomy(self) -> LabelTree | None:
-        """Taxonomy to give to the estimator; None where it infers the taxonomy from the labels itself."""
+        """Taxonomy for the estimator; None if the estimator infers it from the labels."""
         return None if self.is_inferred else self.taxonomy
 
     def take_train(self) -> Any:
-        """Return X_train and drop it here, so that its memory can be freed."""
+        """Return X_train and delete it here, so that its memory can be freed."""
         X, self.X_train = self.X_train, None
         return X
 
 
 @contextmanager
 def own_files() -> Iterator[None]:
-    """Turn DataUnavailableError into DataError: a missing file that the user named cannot be downloaded."""
+    """Convert DataUnavailableError into DataError: a missing file that the user named cannot be downloaded."""
     try:
         yield
     except DataUnavailableError as error:
@@ -147,7 +147,7 @@ def find_dataset(recipe: Recipe) -> Dataset:
 
 def load_items(recipe: Recipe) -> Any:
     """Return all items of a recipe, those for training first: of its dataset, or of its files. RecipeError for
-    sequences where documents are needed or the other way; DataError, naming the line, for an item without a label."""
+    sequences instead of documents or the reverse; DataError, naming the line, for an item without a label."""
     check_options(recipe)
     if not recipe.data.dataset:
         parts: list[Any] = []
@@ -189,7 +189,7 @@ def split(recipe: Recipe, data: LabelledItems) -> tuple[np.ndarray, np.ndarray]:
             )
         order, n_train = np.arange(n_items), data.n_train
     else:
-        assert cut.train is not None  # the schema saw to it
+        assert cut.train is not None  # the schema has checked it
         order, n_train = np.random.RandomState(cut.seed).permutation(n_items), cut.train
         if n_train >= n_items:
             raise RecipeError(
@@ -201,7 +201,7 @@ def split(recipe: Recipe, data: LabelledItems) -> tuple[np.ndarray, np.ndarray]:
 
 def places_of(recipe: Recipe, data: LabelledItems, items: np.ndarray | None = None) -> Where:
     """Return the places of some items (None: all) of a recipe's data: file and line, or the dataset and the number
-    there. They hold no items."""
+    there. They contain no items."""
     start = f"{recipe.data.dataset}, " if recipe.data.dataset else ""
     of_all = data.places.where if data.places else lambda item, position: start + numbered(item, position)
     return of_all if items is None else places_among(items, of_all)
@@ -260,8 +260,8 @@ def format_of_columns(
 def separator_of_new(
     recipe: Recipe, lines: Sequence[str], columns: Sequence[str] | None, labels: Collection[str] = ()
 ) -> str:
-    """Return the separator of the columns of a file other than the training file: tabs where all lines have the right
-    number of them; blanks where the training file had tabs, unless the lines are words alone, some with blanks."""
+    """Return the separator of the columns of a file other than the training file: tabs if all lines have the right
+    number of them; blanks if the training file had tabs, unless the lines are words alone, some with blanks."""
     if conll.splits_at_tabs(lines, columns):
         return conll.TAB
     rows = word_rows(lines)
@@ -322,7 +322,7 @@ def read_items(
     is_new: bool = False,
     keeps_blank: bool = False,
 ) -> Any:
-    """Return the items of a file; DataError (RecipeError for data to train on) where they do not fit the recipe's
+    """Return the items of a file; DataError (RecipeError for training data) if they do not match the recipe's
     structure and features. `columns` are those that the model reads; `is_new`: labels are optional; `keeps_blank`: a
     blank line among texts is a document."""
     name = format_of(recipe, path)
@@ -364,7 +364,7 @@ def reading_options(
     is_new: bool = False,
     keeps_blank: bool = False,
 ) -> dict[str, Any]:
-    """Return the options that the recipe's files in a format are read with; parameters as of `read_items`."""
+    """Return the options for reading the recipe's files in a format; parameters as of `read_items`."""
     data, kind = recipe.data, recipe.features.kind
     is_chain, taken = recipe.structure.kind == "chain", options_taken(recipe, format)
     options = {name: value for name, value in named_options(recipe).items() if name in taken}
@@ -384,19 +384,19 @@ def reading_options(
 
 
 def named_options(recipe: Recipe) -> dict[str, Any]:
-    """Return the options of reading that the section [data] sets, by their names, which are those of the readers."""
+    """Return the options that the section [data] sets, by their names in the readers."""
     return {name: value for name in OF_DATA if (value := getattr(recipe.data, name)) != OF_DATA[name]}
 
 
 def options_taken(recipe: Recipe, format: str) -> list[str]:
-    """Return the options that a format takes where it holds what the recipe is about."""
+    """Return the options of a format for the structure and features of the recipe."""
     kind = recipe.features.kind
     idle = {"table": ("sentence", "text"), "text": ("sentence", "drop")}.get(kind, ("text", "drop", "header"))
     return [name for name in find_format(format).options() if name not in idle]
 
 
 def check_options(recipe: Recipe) -> None:
-    """Raise RecipeError for an option of [data] that the data to train on does not take."""
+    """Raise RecipeError for an option of [data] that the training data do not have."""
     data, named = recipe.data, named_options(recipe)
     if data.dataset:
         what, taken = f"the dataset {data.dataset!r}", []
@@ -417,15 +417,15 @@ def check_options(recipe: Recipe) -> None:
 
 
 def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
-    """Return the options of a format that say how the columns are called, or for None that it reads all of them."""
+    """Return the options of a format that name the columns, or if None, make it read all of them."""
     row = find_format(format)
     read = names or row.columns
     return {"columns": read} if read and "columns" in row.options() else {}
 
 
 def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
-    """Return the files that names, folders and patterns (`*`, `?`, `[...]`) below `folder` stand for; those of a folder
-    or pattern in the order of the alphabet. A repeated file counts once, with a RepeatedFileWarning. DataError for a
+    """Return the files of names, folders and patterns (`*`, `?`, `[...]`) below `folder`, those of a folder or pattern
+    in alphabetical order. A repeated file counts once, with a RepeatedFileWarning. DataError for a
     pattern or folder without files."""
     files: dict[str | Path, str | Path] = {}  # by whole path
     repeated: list[str] = []
@@ -477,7 +477,7 @@ def read_set(
     joined: Any = None
     for path in files:
         settings = recipe.data
-        if joined is not None or not is_train:  # its own lines tell what parts its columns
+        if joined is not None or not is_train:  # its own lines determine its separator
             lines = first_lines(path, settings.encoding) if settings.separator else []
             separator = separator_of_new(recipe, lines, recipe.features.column_names or None)
             settings = replace(settings, separator=separator)
