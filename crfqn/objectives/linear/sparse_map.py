@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,12 +76,18 @@ class SparseMap(FeatureMap):
     pool: Pool = field(default_factory=Pool)
     centre: Vector | None = None
 
-    offsets = cached_property(attrgetter("store.offsets"))
-    n_positions = cached_property(attrgetter("store.n_positions"))
-    n_features = cached_property(attrgetter("store.n_features"))
-    feature_scales = cached_property(attrgetter("store.largest_squares"))
-    largest_value = cached_property(attrgetter("store.largest_value"))
-    mean_occurrence = cached_property(lambda self: self.store.nnz / max(self.store.n_features, 1))
+    def __post_init__(self) -> None:
+        store = self.store
+        self.offsets, self.n_positions, self.n_features = store.offsets, store.n_positions, store.n_features
+        self.mean_occurrence = store.nnz / max(store.n_features, 1)
+
+    @property
+    def feature_scales(self) -> NDArray[np.float64]:
+        return self.store.largest_squares
+
+    @cached_property
+    def largest_value(self) -> float:  # type: ignore[override]
+        return self.store.largest_value
 
     def take(self, items: NDArray[np.integer]) -> tuple[SparseMap, NDArray[np.int64]]:
         store, positions = self.store.take(items)
