@@ -21,13 +21,13 @@ def attributes(X: Iterable[Any]) -> list[list[dict[str, float]]]:
     X : iterable of items
         An item is an iterable of positions (or a `pycrfsuite.ItemSequence`). A position is an iterable of strings, or
         a dict: a number or a boolean gives the attribute `key` this value, a string the attribute `key:string` the
-        value 1, and of a list, a set or a dict every attribute in it is put behind `key:`. Attributes that come twice
-        count with the sum.
+        value 1, and a list, a set or a dict gives all attributes in it, with the prefix `key:`. The values of an
+        attribute that occurs twice are summed.
 
     Raises
     ------
     InputError
-        Says which item, position and key, what was expected and what came.
+        Names the item, position and key, what was expected and what came.
 
     Examples
     --------

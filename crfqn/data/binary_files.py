@@ -1,4 +1,4 @@
-"""Files that are no text and are given in the place of one: what they are by their first bytes, and what to do."""
+"""Binary files that are given instead of text: their kinds by the first bytes, and advice for messages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class BinaryKind(NamedTuple):
-    """Kind of binary file: its name, the bytes that its files have from byte `at` on, and `contain` somewhere in their
-    beginning, and what to do with one that is given as data."""
+    """Kind of binary file: its name, the bytes that its files have from byte `at` on, the bytes that they `contain`
+    somewhere in their beginning, and advice for one that is given as data."""
 
     name: str
     magic: bytes
@@ -47,8 +47,8 @@ BINARY_KINDS = (
 
 
 def find_binary(start: bytes) -> BinaryKind | None:
-    """Return the kind of a binary file by its first bytes; None for text and for a file of another kind. If its magic
-    bytes are letters, which may begin a text, there have to be bytes of 0 as well."""
+    """Return the kind of a binary file by its first bytes; None for text and for a file of another kind. If the magic
+    bytes are letters, which may begin a text, the start must contain bytes of 0 as well."""
     has_zeros = b"\0" in start
     for kind in BINARY_KINDS:
         is_sure = has_zeros or not kind.magic.decode("latin-1").isprintable() or b"%" in kind.magic

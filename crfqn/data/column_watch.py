@@ -1,4 +1,4 @@
-"""A warning of a column none of whose values a model knows: most often, values that are written in another way.
+"""A warning if a model knows no value of a column; usually the values are spelled in another way.
 
 A column is one of a table or of tokens, or a key of dicts, whose texts are features.
 """
@@ -12,8 +12,8 @@ from typing import Any
 from crfqn.errors import UnknownFeaturesWarning, warn_caller, warns_of_items
 from crfqn.messages import shorten
 
-LEAST_SHARE = 0.02  # of the known values of a column in the training data, where it is not known
-CHANCE = 1e-3  # of as many unknown values one after the other in data like those of the training
+LEAST_SHARE = 0.02  # of the known values of a column in the training data, if the true share is unknown
+CHANCE = 1e-3  # probability of so many consecutive unknown values in data like those of the training
 FEWEST_VARIANTS = 3  # values that differ from known ones in case or blanks alone
 MOST_EXAMPLES = 100
 
@@ -22,8 +22,8 @@ class ColumnWatch:
     """Counts the values of a column since one of them was known, in one call of the model or in several; warns once.
 
     It warns if data like those of the training would have a known value among so many, or if all of them differ from
-    known values in case or blanks alone. `known`: the texts that the model knows; `share`: of the training data's
-    values how many are known; `was_seen`: whether a text was in the training data though it has no weight.
+    known values in case or blanks alone. `known`: the texts that the model knows; `share`: the fraction of known values
+    in the training data; `was_seen`: whether a text was in the training data although it has no weight.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class ColumnWatch:
         self.forget()
 
     def forget(self) -> None:
-        """Begin to count again, as a value was known."""
+        """Reset the count after a known value."""
         self.n_values, self.examples = 0, dict[str, None]()
         self._variants: dict[str, str] | None = None
 
     def look(self, texts: Sequence[str]) -> None:
-        """Count texts, of which empty ones are no values."""
+        """Count texts; empty ones are no values."""
         if self._has_warned or not self._known:
             return
         if any(text in self._known for text in texts if text):
@@ -54,7 +54,7 @@ class ColumnWatch:
             self.count(values)
 
     def count(self, values: Sequence[str]) -> None:
-        """Count values that are not known; warn if they are too many."""
+        """Count unknown values; warn if they are too many."""
         self.n_values += len(values)
         for value in values:
             if len(self.examples) >= MOST_EXAMPLES:
@@ -81,7 +81,7 @@ class ColumnWatch:
         warn_caller(UnknownFeaturesWarning(message, 0), UnknownFeaturesWarning)
 
     def _variants_of_examples(self) -> Mapping[str, str]:
-        """Return of the examples those that differ from a known value in case or blanks alone, with this value."""
+        """Return the examples that differ from a known value in case or blanks alone, each with this value."""
         if self._variants is None:
             self._variants = {folded(text): text for text in self._known if isinstance(text, str) and text}
         pairs = ((value, self._variants.get(folded(value))) for value in self.examples)

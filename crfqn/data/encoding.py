@@ -1,8 +1,8 @@
 """Sequences, the positions of all items as the rows of one matrix, and the encoding of users' items as such: the input
 of the estimators (labels: `labels.py`).
 
-Items may be 2-D arrays, or lists of positions that are dicts or lists of strings (`token_rows.py`). Columns come out
-sorted, whatever the order of the items. Shapes: I items, N positions, F features.
+Items may be 2-D arrays, or lists of positions that are dicts or lists of strings (`token_rows.py`). Columns are sorted,
+whatever the order of the items. Shapes: I items, N positions, F features.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class Sequences(Items):
         Booleans or real numbers, of at most 1e12 in size. CSR and arrays are kept without a copy, other sparse formats
         become CSR.
     offsets : array-like of int, shape (I + 1,)
-        Item i is made of the rows offsets[i] ... offsets[i + 1]; starts at 0, never decreases, ends at N.
+        Item i has the rows offsets[i] ... offsets[i + 1] - 1; starts at 0, never decreases, ends at N.
     feature_names : sequence of str, optional
         Names of the F columns, each one once.
 
@@ -83,8 +83,8 @@ class Sequences(Items):
         feature_names: list[str] | None = None,
         vocabulary: Any = None,
     ) -> "Sequences":
-        """Return sequences of parts known to fit: for one sentence, checks would take longest. `vocabulary`, what
-        encoded them, makes the names of the columns when they are asked for."""
+        """Return sequences of parts known to fit, without the checks, which dominate the time of one sentence. The
+        `vocabulary` that encoded them makes the names of the columns on request."""
         sequences = object.__new__(cls)
         sequences.matrix, sequences.offsets, sequences._names = matrix, offsets, feature_names
         sequences.vocabulary = vocabulary
@@ -92,7 +92,7 @@ class Sequences(Items):
 
     @property
     def feature_names(self) -> list[str] | None:
-        """Names of the F columns, None for columns without; those of templates are made at the first call."""
+        """Names of the F columns, None if they have none; those of templates are made at the first call."""
         return self._names if self.vocabulary is None else self.vocabulary.names
 
     @property
@@ -149,14 +149,14 @@ def encode_sequences(
 
     An item is a 2-D array or sparse matrix (positions x features), or a list of positions, each of them
 
-    - a dict: of a number column `name` has this value, True is 1, and 0 leaves no entry (though the column exists); a
-      string makes `name=value` 1 (as DictVectorizer has it), a list, tuple or set of strings each `name:string`, and a
-      dict is read like one, under `name:` (as CRFsuite's bindings have it);
+    - a dict: a number is the value of the column `name`, True is 1, and 0 gives no entry (but the column exists); a
+      string makes `name=value` 1 (as in DictVectorizer), a list, tuple or set of strings each `name:string`, and a
+      nested dict gives its own columns the prefix `name:` (as in CRFsuite's bindings);
     - a list, tuple, set, 1-D array or other iterable of strings, each of which makes its column 1.
 
-    A vocabulary of templates encodes token columns itself (`TokenColumns.from_items`). Entries of a position that meet
-    in one column are summed, as by CRFsuite and FeatureHasher. Items may have no positions, positions no features; in
-    prediction names that `vocabulary` lacks are ignored, `n_features` is the number of columns of a model without
+    A vocabulary of templates encodes token columns itself (`TokenColumns.from_items`). A position's entries in the same
+    column are summed, as by CRFsuite and FeatureHasher. Items may have no positions, and positions no features; in
+    prediction, names that `vocabulary` lacks are ignored, `n_features` is the number of columns of a model without
     names, and `allow_empty` accepts no position at all. The matrix is float64 (float32 if every value is 1), CSR and
     canonical, or dense for dense arrays.
     InputError names the item, the position, the feature and what came, for anything else.
@@ -188,7 +188,7 @@ def encode_sequences(
 
 
 def in_columns_of(X: Any, vocabulary: Vocabulary | None) -> Any:
-    """Return items as they are, `Sequences` of other named columns with those of the vocabulary."""
+    """Return `Sequences` of other named columns with the columns of the vocabulary, other items unchanged."""
     is_encoded = isinstance(X, Sequences) and (X.vocabulary is None or X.vocabulary is not vocabulary)
     if is_encoded and vocabulary is not None and X.feature_names is not None:
         return X.with_names(vocabulary.names)
@@ -198,8 +198,8 @@ def in_columns_of(X: Any, vocabulary: Vocabulary | None) -> Any:
 def encode_new(
     X: Any, vocabulary: Vocabulary | None, n_features: int, find_pairs: Callable[[Vocabulary], Pairs]
 ) -> Sequences | TokenRows:
-    """Return new items in a model's columns: `TokenRows` if given by name, which is soonest done, else as
-    `encode_sequences`. `find_pairs` returns the pairs of the names that matter; items may be empty."""
+    """Return new items in a model's columns: as `TokenRows`, which is fastest, if given by name, else as
+    `encode_sequences`. `find_pairs` returns the pairs of the names with weights; items may be empty."""
     if isinstance(X, Sequences) or vocabulary is None:
         X = in_columns_of(X, vocabulary)
         return encode_sequences(X, vocabulary, allow_empty=True, n_features=n_features)[0]
@@ -231,10 +231,10 @@ def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_feature
 
 
 def _known_rows(items: Sequence[Any], vocabulary: Vocabulary, pairs: Pairs) -> TokenRows:
-    """Return items in the columns of a vocabulary. Attributes of plain dicts and lists are looked up as they are, which
-    takes a fraction of the time of making them."""
+    """Return items in the columns of a vocabulary. Attributes of plain dicts and lists are looked up without making
+    their strings, which takes a fraction of the time."""
     if vocabulary.has_attributes and can_be_read_again(items):
-        with suppress(InputError):  # of bytes, and of errors, which are told below
+        with suppress(InputError):  # for bytes; other errors are raised below
             return known_rows(items, pairs, len(vocabulary))
     return known_rows(vocabulary.named(items), pairs, len(vocabulary))
 
@@ -271,7 +271,7 @@ def _is_empty(item: Any) -> bool:
 
 
 def _stack_matrices(items: Sequence[Any], n_features: int | None) -> Sequences:
-    """Stack one matrix an item; an empty list stands for no rows."""
+    """Stack one matrix an item; an empty list means no rows."""
     filled = []
     lengths = [0] * len(items)
     for i, item in enumerate(items):

@@ -40,7 +40,7 @@ class FeatureStore:
         """Build the store of a matrix of positions x features, (N, F), of any sparse format or dense.
 
         Booleans or real numbers. Unsorted indices are sorted, duplicates summed and zeros left out; the matrix itself
-        is not changed. Where `allow_empty`, there may be items without positions, and no items at all (prediction).
+        is not changed. With `allow_empty`, there may be items without positions, and no items at all (prediction).
 
         Raises
         ------
@@ -170,7 +170,7 @@ class FeatureStore:
         return out
 
     def less(self, centre: NDArray[np.float64]) -> "FeatureStore":
-        """Return the store of the features less `centre`, (F,); the columns where it is 0 stay as they are.
+        """Return the store of the features minus `centre`, (F,); columns whose `centre` is 0 are unchanged.
 
         Copies the entries once: O(nnz), and N for each of the other columns.
         """
@@ -217,12 +217,12 @@ class FeatureStore:
 
 
 def _index_dtype(size: int) -> type[np.integer]:
-    """Return int32 where indices below `size` fit, else int64."""
+    """Return int32 if indices below `size` fit, else int64."""
     return np.int32 if size < 2**31 else np.int64
 
 
 def _arrays_of(matrix: Any) -> Compressed:
-    """Return the arrays of a CSR or CSC matrix in the dtypes of the kernels, without values where all are 1."""
+    """Return the arrays of a CSR or CSC matrix in the dtypes of the kernels, without values if all are 1."""
     n_rows = matrix.shape[0] if matrix.format == "csc" else matrix.shape[1]
     indices = matrix.indices.astype(_index_dtype(n_rows), copy=False)
     values = ALL_ONES if (matrix.data == 1).all() else matrix.data
@@ -244,7 +244,7 @@ def _compress_sparse(matrix: Any) -> Compressed:
     else:
         with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite, and is refused
             values = values.astype(np.float64, copy=False)
-    # A new matrix: the flags that the user's own keeps may be out of date.
+    # A new matrix, since the flags of the user's matrix may be out of date.
     if matrix.format == "csr":
         columns = scipy.sparse.csr_array((values, indices, indptr), shape=matrix.shape).tocsc()
     else:

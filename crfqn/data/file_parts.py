@@ -1,7 +1,7 @@
 """Reading of long files and endless streams in parts of whole items, so that memory does not grow with them.
 
-A part is what has come so far, up to the last whole item: where reading on would have to wait, as at a pipe into which
-somebody types, it is what is there; else it has some PART_LINES lines.
+A part ends with the last whole item received: it has some PART_LINES lines, or fewer if the next read would block, as
+at a pipe into which somebody types.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from crfqn.data.files import (
 from crfqn.errors import DataError, EmptyDataError, InputError
 
 PIECE = 1 << 18  # bytes read at a time
-PART_LINES = 20_000  # so many that what a prediction costs besides its items does not count
-PART_SIZE = 1 << 22  # characters, where lines are long
+PART_LINES = 20_000  # enough that the fixed cost of a prediction is negligible
+PART_SIZE = 1 << 22  # characters, for long lines
 MAX_ITEM_LENGTH = 1_000_000  # lines of an item that comes through a pipe, which may never end
 ITEM_END = "a blank line ends an item"
 Result = TypeVar("Result")
 
-# How a format is cut: how many of the lines name its columns, and how many are whole items, those among them.
+# A function that returns how many lines name the columns, and how many, including these, are whole items.
 Cut = Callable[[Sequence[str]], tuple[int, int]]
 
 
@@ -61,11 +61,11 @@ def read_parts(
     max_item_length: int | None = None,
     item_end: str = ITEM_END,
 ) -> Iterator[tuple[Part, Result | None]]:
-    """Yield the parts of a file or of standard input with what `read` makes of each, None for one without items; of one
-    with an error the items before come first. A file without items raises, and reading as `text_lines` does.
+    """Yield the parts of a file or of standard input, each with its data from `read`, None for one without items. In a
+    part with an error, the items before the error come first. Raises as `text_lines`, and for a file without items.
 
-    max_item_length : the number of lines that an item may have, else a DataError that says how items end (`item_end`);
-        by default MAX_ITEM_LENGTH of standard input and pipes, any of files
+    max_item_length : maximum number of lines of an item; a longer one is a DataError that says how items end
+        (`item_end`); by default MAX_ITEM_LENGTH for standard input and pipes, none for files
     """
     part, n_read = Part(shown_name(origin), ""), 0
     for whole in cut_parts(origin, cut, max_item_length, item_end):
@@ -79,7 +79,7 @@ def read_parts(
 def cut_parts(
     origin: str | Path | Source, cut: Cut, max_item_length: int | None = None, item_end: str = ITEM_END
 ) -> Iterator[Part]:
-    """Yield the parts of a file or of standard input; errors of reading come behind the items before them."""
+    """Yield the parts of a file or of standard input; the items before an error of reading come first."""
     if max_item_length is None and is_stream(source_of(origin).origin):
         max_item_length = MAX_ITEM_LENGTH
     pending = _Pending(shown_name(origin), cut, max_item_length or sys.maxsize, item_end)
@@ -93,7 +93,7 @@ def cut_parts(
 
 
 def _results(part: Part, cut: Cut, read: Callable[[Part], Result]) -> Iterator[tuple[Part, Result | None]]:
-    """Yield a part with what `read` makes of it; one with an error in halves, down to the item that has the error."""
+    """Yield a part with its data from `read`; halve one with an error, down to the item that has the error."""
     result: Result | None = None
     try:
         result = read(part)
@@ -122,7 +122,7 @@ def _results(part: Part, cut: Cut, read: Callable[[Part], Result]) -> Iterator[t
 
 
 class _Pending:
-    """Lines that have come and belong to no part yet."""
+    """Received lines that belong to no part yet."""
 
     def __init__(self, name: str, cut: Cut, max_item_length: int, item_end: str) -> None:
         self._name, self._cut = name, cut
@@ -131,11 +131,13 @@ class _Pending:
         self._facts: dict[str, Any] = {}
         self._lines: list[str] = []
         self._size, self._first, self._mark = 0, 1, ""
-        self._n_tried = 1  # cuts in vain: an item longer than a part is looked through ever more rarely
+        self._n_tried = (
+            1  # number of cuts without a whole item: the longer an item, the rarer the next attempt
+        )
 
     def take(self, lines: list[str], is_end: bool = False) -> Iterator[Part]:
-        """Add the lines that have come. Where there are many, or none since reading would have to wait, yield a part of
-        the whole items, if any; at the end of all lines."""
+        """Add received lines. If there are many, or none since the next read would block, yield a part of the whole
+        items, if any; at the end, one of all lines."""
         if self._first == 1 and not self._lines and lines and lines[0].startswith("\ufeff"):
             self._mark, lines = "\ufeff", [lines[0][1:], *lines[1:]]
         self._lines += lines
@@ -169,9 +171,9 @@ class _Pending:
 
 
 def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
-    """Yield the lines that come at a time, with their ends; none of them where reading on has to wait."""
+    """Yield lists of received lines, with their ends; an empty list if the next read would block."""
     source, number, n_begun = source_of(origin), 1, 0
-    begun: list[bytes] = []  # of a line whose end has not come
+    begun: list[bytes] = []  # pieces of an incomplete line
     is_first = True
     for piece in _pieces(source):
         if is_first and piece:
@@ -205,7 +207,7 @@ def _with_ends(text: str) -> list[str]:
 
 
 def _pieces(source: Source) -> Iterator[bytes]:
-    """Yield the content of a file as it comes, unpacked and as UTF-8; an empty piece where reading on has to wait."""
+    """Yield the received pieces of a file, unpacked and as UTF-8; an empty one if the next read would block."""
     if "utf-8" not in codecs.lookup(source.codec).name:
         decoder = codecs.getincrementaldecoder(source.encoding)()
         try:

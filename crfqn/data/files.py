@@ -29,9 +29,9 @@ from crfqn.data.binary_files import find_binary
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.messages import shorten
 
-LARGEST_SIZE = 4 << 30  # bytes of an unpacked file, unless the caller says otherwise
-# Of files that are read whole and small, such as models and taxonomies: bytes, and times the packed ones. Texts take a
-# third to a tenth of their size.
+LARGEST_SIZE = 4 << 30  # bytes of an unpacked file, by default
+# For small files that are read whole, such as models and taxonomies: bytes, and the ratio to the packed size. Texts are
+# packed to a third to a tenth of their size.
 SAFE_SIZE, SAFE_RATIO = 64 << 20, 32
 PIECE = 1 << 20  # bytes unpacked at a time
 ZSTD_STEP = 1 << 12  # bytes of a zstd stream at a time: 128 MB at most unpacked (blocks of 128 kB in 4 bytes)
@@ -48,11 +48,11 @@ class Packing(NamedTuple):
 
 
 def _pieces_of(open_packed: Callable[[BinaryIO], Any]) -> Callable[[BinaryIO], Iterator[bytes]]:
-    """Return a reader of pieces from what opens a compressed stream."""
+    """Return a reader of pieces, given the function that opens a compressed stream."""
 
     def pieces(packed: BinaryIO) -> Iterator[bytes]:
         with open_packed(packed) as stream:
-            while piece := stream.read1(PIECE):  # what there is, also before a damaged place
+            while piece := stream.read1(PIECE):  # everything before a damaged place
                 yield piece
 
     return pieces
@@ -74,7 +74,7 @@ def _zstd() -> Any:
 
 
 def _zstd_pieces(packed: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of all frames; the readers of `zstandard` take a stream that is cut short for a whole one."""
+    """Yield the content of all frames, since the readers of `zstandard` accept a truncated stream."""
     module = _zstd()
     unread = packed.read(ZSTD_STEP)
     while unread:
@@ -124,7 +124,7 @@ def unpack(raw: bytes, shown: str, largest: int = LARGEST_SIZE) -> bytes:
 
 
 def safe_size(n_packed: int) -> int:
-    """Return how many bytes a compressed model or taxonomy of this size may unpack to."""
+    """Return the maximum unpacked size, in bytes, of a compressed model or taxonomy of this size."""
     return max(SAFE_SIZE, SAFE_RATIO * n_packed)
 
 
@@ -134,7 +134,7 @@ def find_packing(start: bytes) -> Packing | None:
 
 
 def unpacked_pieces(packed: BinaryIO, packing: Packing, shown: str) -> Iterator[bytes]:
-    """Yield the content of a compressed stream piece by piece; DataError where it is cut short or damaged."""
+    """Yield the content of a compressed stream piece by piece; DataError if it is cut short or damaged."""
     try:
         yield from packing.pieces(packed)
     except EOFError as error:
@@ -152,7 +152,7 @@ def unpacked_pieces(packed: BinaryIO, packing: Packing, shown: str) -> Iterator[
 
 
 def pack(content: bytes, name: str) -> bytes:
-    """Return the content compressed as the extension of the file's name says, as it is for any other name."""
+    """Return the content compressed by the extension of the file's name, unchanged for any other name."""
     for packing in PACKINGS:
         if os.path.splitext(name)[1].lower() == packing.suffix:
             return packing.pack(content)
@@ -160,11 +160,11 @@ def pack(content: bytes, name: str) -> bytes:
 
 
 STANDARD_INPUT = "-"
-# What is found out from a file's beginning is found out from so many bytes and lines; a line that ends later counts.
+# Size in bytes and lines of the beginning of a file from which its properties are read; its last line may be longer.
 START_SIZE, START_LINES, LONGEST_LINE = 1 << 16, 3, 1 << 26
 BLANK = b" \t\r\n"
-# An encoding: UTF-8 where the bytes are such, and any other byte is kept (`surrogateescape`), so that what is read is
-# written as it was. CRF++, CRFsuite and Wapiti read bytes, and their users cut words anywhere in a character.
+# An encoding: UTF-8 that keeps any other byte (`surrogateescape`), so that a text is written as it was read. CRF++,
+# CRFsuite and Wapiti read bytes, and their users cut words anywhere in a character.
 BYTES = "bytes"
 RETURN_WITHIN = (
     "a carriage return (CR) within the line; expected lines that end with LF or CR LF (of CR alone, `tr '\\r' '\\n'` "
@@ -175,10 +175,10 @@ BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"
 
 @dataclass(frozen=True)
 class Source:
-    """Where to read from, and how: a path, `-` for standard input, or a stream of bytes or text, read to its end."""
+    """Source of data with its settings: a path, `-` for standard input, or a stream of bytes or text."""
 
     origin: Any
-    encoding: str = "utf-8"  # of the text, or BYTES; this one takes a byte-order mark as such
+    encoding: str = "utf-8"  # of the text, or BYTES; "utf-8" skips a byte-order mark
     largest_size: int = LARGEST_SIZE  # bytes that a compressed file may unpack to
 
     def __post_init__(self) -> None:
@@ -201,13 +201,15 @@ class Source:
 
     @property
     def errors(self) -> str:
-        """What becomes of bytes that are no text: an error, or of BYTES a lone surrogate each."""
+        """Python's error handler for invalid bytes: an error, or with BYTES a lone surrogate each."""
         return "surrogateescape" if self.encoding == BYTES else "strict"
 
     def encoded(self, parts: Iterable[str | bytes]) -> Iterator[bytes]:
-        """Yield the parts of a text as bytes, those that are bytes as they are; InputError for a character that the
+        """Yield the parts of a text as bytes, parts that are bytes unchanged; InputError for a character that the
         encoding does not have."""
-        encoder = codecs.getincrementalencoder(self.codec)(self.errors)  # one mark of utf-16, not one a part
+        encoder = codecs.getincrementalencoder(self.codec)(
+            self.errors
+        )  # one byte-order mark of utf-16, not one a part
         try:
             for part in parts:  # the formats that make bytes encode texts themselves
                 yield part if isinstance(part, bytes) else encoder.encode(part)
@@ -221,14 +223,14 @@ Readable = StrPath | IO[Any] | Source
 
 @dataclass(frozen=True)
 class Part:
-    """Whole items out of a longer text; to the readers a stream, whose lines have the numbers of the whole."""
+    """Whole items of a longer text; readers read it as a stream whose lines have their numbers in that text."""
 
     name: str  # of the whole, for messages
-    text: str  # lines as they are in the file, with their ends
+    text: str  # unchanged lines of the file, with their ends
     first: int = 1  # number of the first of them
-    head: str = ""  # what readers get before: the first lines of the file, which name the columns of a table
+    head: str = ""  # what readers get first: the first lines of the file, which name the columns of a table
     mark: str = ""  # a byte-order mark before the text, else empty
-    # Of all parts of a text: what its reader has seen so far, by which it reads the next ones as it would in the whole.
+    # Shared by all parts of a text: the reader's notes, with which it reads the next parts as it would the whole text.
     facts: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def read(self) -> str:
@@ -241,12 +243,12 @@ def safe_source(path: StrPath) -> Source:
 
 
 def source_of(origin: Readable) -> Source:
-    """Return a path or stream as a source with the usual settings, and a source as it is."""
+    """Return a path or stream as a source with the default settings, and a source unchanged."""
     return origin if isinstance(origin, Source) else Source(origin)
 
 
 def facts_of(origin: Readable) -> dict[str, Any]:
-    """Return what a reader has noted of the parts before, for more notes; a new dict for what is read as a whole."""
+    """Return the reader's notes on the earlier parts, to be extended; a new dict if the whole is read at once."""
     part = source_of(origin).origin
     return part.facts if isinstance(part, Part) else {}
 
@@ -268,15 +270,15 @@ def check_regular(path: StrPath) -> None:
 
 
 class Ahead(io.RawIOBase):
-    """Stream whose beginning is looked at before it is read: a pipe cannot be read twice."""
+    """Stream with a buffered beginning that can be inspected before it is read: a pipe cannot be read twice."""
 
     def __init__(self, stream: Any, closes: bool, start: bytes = b"") -> None:
         self._stream, self._closes = stream, closes
         self.start, self.is_at_end, self._n_read = bytearray(start), False, 0
 
     def extend(self, size: int, waits: bool) -> None:
-        """Look at more: at what comes next, and on up to `size` bytes in all, as long as it is there or, if it `waits`,
-        will come."""
+        """Extend the beginning by the next read, and up to `size` bytes in all: by bytes that are available or, if it
+        `waits`, that will be received."""
         is_there = True
         while len(self.start) < size and not self.is_at_end and (is_there or waits):
             piece = self._stream.read1(min(size - len(self.start), PIECE))
@@ -294,7 +296,7 @@ class Ahead(io.RawIOBase):
         return self._n_read
 
     def read1(self, size: int = -1) -> bytes:
-        """Return some of the bytes that are left, at most `size`; none at the end."""
+        """Return at most `size` of the remaining bytes; none at the end."""
         end = len(self.start) if size < 0 else self._n_read + size
         piece = bytes(self.start[self._n_read : end]) or self._stream.read1(size)
         self._n_read += len(piece)
@@ -314,19 +316,19 @@ class Ahead(io.RawIOBase):
 
 
 def has_come(stream: Any) -> bool:
-    """Return whether reading on need not wait, False where that is not known (no file, or Windows)."""
+    """Return whether the next read will not block, False if that is unknown (no file, or Windows)."""
     try:
         return bool(select.select([stream], [], [], 0)[0])
     except (OSError, ValueError):
         return False
 
 
-# Standard input and pipes whose beginning has been looked at and that have not been read yet.
+# Standard input and pipes whose beginning has been inspected and that have not been read yet.
 _looked_at: dict[Any, Ahead] = {}
 
 
 def _identity(origin: Any) -> Any:
-    """Return what a stream is known by."""
+    """Return the key of a stream in this table."""
     if str(origin) == STANDARD_INPUT:
         return id(sys.stdin.buffer)
     state = os.stat(origin)
@@ -334,19 +336,19 @@ def _identity(origin: Any) -> Any:
 
 
 def is_stream(origin: Any) -> bool:
-    """Return whether a name is that of standard input, a pipe or a device, which are read once and may never end."""
+    """Return whether a name is standard input, a pipe or a device, which can be read only once and may never end."""
     try:
         mode = stat.S_IFREG if str(origin) == STANDARD_INPUT else os.stat(origin).st_mode
-    except (OSError, ValueError):  # which reading says better
+    except (OSError, ValueError):  # of which reading gives the better message
         return False
     return str(origin) == STANDARD_INPUT or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def read_start(origin: Readable, *, waits: bool = False) -> tuple[bytes, bool]:
-    """Return the beginning of a file or stream, unpacked, which stays to be read, and whether it is all.
+    """Return the beginning of a file or stream, unpacked, without consuming it, and whether it is the whole content.
 
-    It has some START_SIZE bytes and START_LINES lines, whatever their length up to LONGEST_LINE; of a stream, unless it
-    `waits` for so much, a line and what has come with it. It is empty if the file cannot be read.
+    It has some START_SIZE bytes and START_LINES lines, of any length up to LONGEST_LINE; of a stream, unless it `waits`
+    for so much, a line and what was received with it. It is empty if the file cannot be read.
     """
     name: Any = source_of(origin).origin
     try:
@@ -376,17 +378,17 @@ def _start(stream: Ahead, n_lines: int, waits: bool) -> tuple[bytes, bool]:
 
 
 def _is_empty(start: bytes) -> bool:
-    """Return whether there is nothing but zeros, of which /dev/zero has no end."""
+    """Return whether all bytes are 0, as in /dev/zero, which never ends."""
     return bool(start) and not start[:START_SIZE].strip(b"\0")
 
 
 def _unpacked_start(raw: bytes, size: int) -> tuple[bytes, bool]:
-    """Return what the first bytes of a file unpack to, up to a piece that passes `size`, and whether it is all."""
+    """Return the unpacked first bytes of a file, up to a piece that passes `size`, and whether they are all."""
     packing = find_packing(raw)
     if packing is None:
         return raw, True
     pieces: list[bytes] = []
-    with suppress(DataError):  # as it is cut
+    with suppress(DataError):  # for the end, which is cut off
         for piece in unpacked_pieces(BytesIO(raw), packing, ""):
             pieces.append(piece)
             if sum(map(len, pieces)) >= size:
@@ -395,7 +397,7 @@ def _unpacked_start(raw: bytes, size: int) -> tuple[bytes, bool]:
 
 
 def read_bytes(origin: Readable) -> bytes:
-    """Return the whole content of a file, unpacked. DataUnavailableError where there is none; DataError for a folder,
+    """Return the whole content of a file, unpacked. DataUnavailableError if there is no file; DataError for a folder,
     an unreadable file, and a compressed stream that is cut short, damaged or unpacks to too much."""
     source = source_of(origin)
     if hasattr(source.origin, "read"):
@@ -408,7 +410,7 @@ def read_bytes(origin: Readable) -> bytes:
 
 
 def _read_stream(source: Source, stream: Any) -> bytes:
-    """Return what a stream has, up to its end; DataError for more than a compressed file may unpack to."""
+    """Return the content of a stream up to its end; DataError for more bytes than a compressed file may unpack to."""
     pieces, size = [], 0
     while piece := stream.read1(PIECE):
         pieces.append(piece)
@@ -451,13 +453,13 @@ def text_lines(origin: Readable, *, keeps_returns: bool = False) -> Iterator[tup
 
 
 def blank_parted(line: str) -> list[str]:
-    """Return the fields of a line, which blanks and tabs part and no other character; [] for a blank line."""
+    """Return the fields of a line, separated by blanks and tabs only; [] for a blank line."""
     fields = line.replace("\t", " ").split(" ")
     return [field for field in fields if field] if "" in fields else fields
 
 
 def is_blank(line: str) -> bool:
-    """Return whether a line, with its end or without, has nothing but blanks and tabs."""
+    """Return whether a line, with or without its end, has only blanks and tabs."""
     return not line.strip(" \t\r\n")
 
 
@@ -473,8 +475,8 @@ def read_text(origin: Readable) -> str:
 
 
 def check_text(source: Source, content: bytes) -> None:
-    """Raise DataError, saying what it is and what to do, for a file that begins as one of another encoding, or as a
-    binary one does."""
+    """Raise DataError, with the kind of the file and advice, for one that begins as text of another encoding or as a
+    binary file does."""
     start = content[:START_SIZE]
     for mark, encoding in BYTE_ORDER_MARKS.items():
         if start.startswith(mark) and "utf-8" in codecs.lookup(source.codec).name:
@@ -490,18 +492,19 @@ def check_text(source: Source, content: bytes) -> None:
     )  # with a byte of 0 in most characters
     if b"\0" in start and source.encoding != BYTES and not is_wide:
         raise DataError(
-            f"{shown_name(source)}: expected text, got binary data (the byte behind {start.index(0):,} others is 0); "
+            f"{shown_name(source)}: expected text, got binary data (the byte after {start.index(0):,} others is 0); "
             f"UTF-16 is read with encoding='utf-16-le' (--encoding utf-16-le), any bytes with {BYTES!r}"
         )
 
 
 def decode_line(origin: Readable, number: int, line: bytes) -> str:
-    """Return a line as text. No byte of a character is a line's end, and so the DataError can say which line it is."""
+    """Return a line as text; DataError, naming the line, which is known since no character has the byte of a line's
+    end."""
     try:
         return line.decode("utf-8", source_of(origin).errors)
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{shown_name(origin)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} behind "
+            f"{shown_name(origin)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} after "
             f"{error.start} others ({error.reason}); another encoding can be named (--encoding latin-1, "
             f"encoding='latin-1'), or {BYTES}, which keeps all bytes as they are"
         ) from error

@@ -1,4 +1,4 @@
-"""Items with a dense block of features beside a sparse one, such as vectors of words beside the words.
+"""Items with a dense and a sparse block of features, such as the vectors of words and the words.
 
 Shapes: I items, N positions, D dense features. A list of items for users, estimators and scikit-learn (length, slices,
 index arrays, masks); it needs numpy alone.
@@ -19,15 +19,15 @@ from crfqn.messages import describe, place_of
 
 
 class Features(Items):
-    """Items of two blocks: dense numbers, and features as an estimator takes them alone.
+    """Items of two blocks: dense numbers, and features in any form that an estimator takes.
 
     Parameters
     ----------
     dense : array-like of shape (I, D), or a list of I arrays of shape (T_i, D)
-        Real numbers of at most 1e12 in size: a row an item, or for sequences an array an item, a row a position. Beside
-        `crfqn.Sequences` and token columns an array (N, D) is a row a position.
+        Real numbers of at most 1e12 in size: a row an item, or for sequences an array an item, a row a position. With
+        `crfqn.Sequences` and token columns, an array (N, D) has a row a position.
     sparse : matrix, or list of I items
-        What the estimator takes without a dense block: a sparse matrix or array of shape (I, F), or sequences such as
+        The estimator's input without a dense block: a sparse matrix or array of shape (I, F), or sequences such as
         lists of dicts.
 
     Attributes
@@ -59,11 +59,11 @@ class Features(Items):
         self.sparse = sparse
         first_rows = (
             dense if isinstance(dense, list) else dense[:1]
-        )  # of a list the first may have no positions
+        )  # the first item of a list may have no positions
         self.has_positions = hasattr(sparse, "offsets") or any(np.ndim(rows) == 2 for rows in first_rows)
         if self.has_positions and not (isinstance(dense, np.ndarray) and dense.ndim == 2):
             _check_count(len(dense), n_items)
-            # An empty list stands for no rows.
+            # An empty list means no rows.
             filled = {i: _numbers(rows, f"{place_of(i)}: dense") for i, rows in enumerate(dense) if len(rows)}
             if not filled:
                 raise InputError("dense: expected at least one position, got none")
@@ -86,7 +86,7 @@ class Features(Items):
 
     @classmethod
     def of(cls, X: Any) -> Features:
-        """Return `Features` as they are, or those of a list of pairs (dense, sparse), an item each."""
+        """Return `Features` unchanged, or those of a list of pairs (dense, sparse), one an item."""
         if isinstance(X, cls):
             return X
         expected = (
@@ -106,7 +106,7 @@ class Features(Items):
         return cls([pair[0] for pair in pairs], sparse)
 
     def beside(self, sparse: Any) -> Self:
-        """Return the dense block beside another form of the sparse one, of the same items."""
+        """Return the same items with another form of the sparse block."""
         if hasattr(sparse, "offsets"):
             _check_lengths(self.lengths, sparse)
         return self._with(self.dense, self.offsets, sparse)
@@ -146,8 +146,8 @@ class Features(Items):
 
 
 def check_dense(X: Any, n_dense: int) -> Any:
-    """Return items for a model of so many dense features, `Features`, or of none: items as they are; InputError where
-    they have others."""
+    """Return items for a model of so many dense features as `Features`, or, for a model without, unchanged; InputError
+    for another number."""
     if not n_dense:
         if isinstance(X, Features):
             raise InputError("expected items without a dense block, as in training, got crfqn.Features")
@@ -159,7 +159,7 @@ def check_dense(X: Any, n_dense: int) -> Any:
 
 
 def refuse_dense(model: Any, what: str) -> None:
-    """Raise InputError for a model with a dense block of weights where there is no place for one."""
+    """Raise InputError for a model with a dense block of weights, which `what` does not support."""
     if getattr(model, "n_dense_", 0):
         raise InputError(
             f"{what}: expected a model without a dense block, got one of {model.n_dense_} dense columns"
@@ -167,7 +167,7 @@ def refuse_dense(model: Any, what: str) -> None:
 
 
 def sparse_of(X: Any) -> Any:
-    """Return the sparse block of `Features`, other items as they are."""
+    """Return the sparse block of `Features`, other items unchanged."""
     return X.sparse if isinstance(X, Features) else X
 
 

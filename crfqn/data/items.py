@@ -39,7 +39,7 @@ class Items:
 
     @property
     def n_positions(self) -> int:
-        """Number of positions of all items, N; where items have no positions, of the items."""
+        """Number of positions of all items, N; if items have no positions, the number of items."""
         return int(self.offsets[-1])
 
     @property
@@ -96,15 +96,15 @@ class Items:
 
 
 class Handover:
-    """Items for a single training, which frees them once it has its own store of their features, whoever still holds
-    this object: frames of callers, such as scikit-learn's wrappers, hold what they pass on."""
+    """Items for a single training, which frees them once it has its own store of their features, although callers'
+    frames, such as those of scikit-learn's wrappers, still refer to this object."""
 
     def __init__(self, items: Any) -> None:
         self._items = [items]
 
     @staticmethod
     def taken(X: Any) -> Any:
-        """Return the items, which are not held here any more; anything but a `Handover` as it is."""
+        """Return the items and drop the reference to them; anything but a `Handover` unchanged."""
         return X._items.pop() if isinstance(X, Handover) else X
 
 
@@ -154,7 +154,7 @@ def check_any_position(offsets: NDArray[np.int64]) -> None:
 
 
 def locate(offsets: NDArray[np.int64], position: int) -> str:
-    """Return in words where the position (a row of the matrix) lies: `item 3, position 7` (both from 0)."""
+    """Return the place of a position (a row of the matrix) in words: `item 3, position 7` (both from 0)."""
     item = int(np.searchsorted(offsets, position, side="right")) - 1
     return place_of(item, position - int(offsets[item]))
 
@@ -162,14 +162,14 @@ def locate(offsets: NDArray[np.int64], position: int) -> str:
 def positions_of(
     offsets: NDArray[np.int64], items: NDArray[np.integer]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of some items, and where each of these items begins among them, (items + 1,)."""
+    """Return the positions of some items, and the offsets that cut them into these items, (items + 1,)."""
     lengths = np.diff(offsets)[items]
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     return np.repeat(offsets[items] - starts[:-1], lengths) + np.arange(starts[-1]), starts
 
 
 def wrong_value(name: str, value: Any) -> str:
-    """Return in words what is wrong with a value that is not finite or too large; `name`: "feature 'a'"."""
+    """Return the message for a value that is not finite or too large; `name`: "feature 'a'"."""
     shown = shorten(value.item() if isinstance(value, np.generic) else value)
     return f"{name}: expected a finite number of at most {LARGEST_VALUE:g} in size, got {shown}"
 
@@ -181,7 +181,7 @@ def check_values(matrix: Any, place: Callable[[int], str], names: Any = None, ki
     if values.dtype.kind == "f" and (values.flags.c_contiguous or values.flags.f_contiguous):
         flat = values.ravel("K")
         with np.errstate(over="ignore", invalid="ignore"):
-            # One pass, and most often enough; a product of BLAS would wake its threads.
+            # One pass, which usually suffices; a BLAS product would start its threads.
             if np.einsum("i,i", flat, flat) <= LARGEST_VALUE**2:
                 return
     if values.min(initial=0) >= -LARGEST_VALUE and values.max(initial=0) <= LARGEST_VALUE:
@@ -207,8 +207,8 @@ WRAP = "; if this is one item, wrap it in a list: [item]"
 
 
 def check_is_list_of_items(X: Any, expected: str, hint_for_text: str = TEXT) -> None:
-    """Raise InputError for what is no iterable of items, with a hint: one item, a text, or a data frame, whose rows are
-    no items yet."""
+    """Raise InputError for anything but an iterable of items, with a hint for one item, a text or a data frame, whose
+    rows are no items yet."""
     if hasattr(X, "columns") and hasattr(X, "shape"):
         raise InputError(
             f"expected {expected}, got a data frame of shape {X.shape}: data = crfqn.readers.read(frame) makes "
@@ -220,7 +220,7 @@ def check_is_list_of_items(X: Any, expected: str, hint_for_text: str = TEXT) -> 
 
 
 def wrap_hint(item: Any) -> str:
-    """Return what to do with a value that stands where a list of positions is expected, for messages."""
+    """Return the advice for a value that is given instead of a list of positions, for messages."""
     return WRAP if isinstance(item, (str, bytes, Mapping)) else ""
 
 
@@ -259,10 +259,10 @@ def _check_sizes(weights: NDArray[np.float64], place: Callable[[int], str]) -> N
 def check_position_weights(
     sample_weight: Any, offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Return the weights of items, float64 (I,), and of positions, (N,), of sequences: None where each counts once.
+    """Return the weights of items, float64 (I,), and of positions, (N,), of sequences: None if all are 1.
 
     `sample_weight` has a number or an array of numbers, one a position, for each item. Items whose positions all have
-    the weight 0 get it themselves. InputError as of `check_item_weights`.
+    the weight 0 have the weight 0 too. InputError as of `check_item_weights`.
     """
     n_items = offsets.size - 1
     is_list = isinstance(sample_weight, (list, tuple)) or (
@@ -291,8 +291,9 @@ def check_position_weights(
 def item_weights(
     sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, codes: NDArray[np.int32]
 ) -> NDArray[np.float64] | None:
-    """Return the items' weights, float64 (I,), None if all are 1: `sample_weight` times that of the class (`codes`),
-    equal totals if "balanced" (of positive weight). InputError for weights out of range, labels that do not occur."""
+    """Return the items' weights, float64 (I,), None if all are 1: `sample_weight` times the weight of the class
+    (`codes`); "balanced" gives equal totals to classes of positive weight. InputError for weights out of range and
+    labels that do not occur."""
     weights = check_item_weights(sample_weight, codes.size)
     if class_weight is None:
         return weights
@@ -303,8 +304,8 @@ def item_weights(
 def set_weights(
     sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, table: Any
 ) -> NDArray[np.float64] | None:
-    """Return the weights of items with label sets, (I,): `sample_weight` times the mean weight of the labels (1 without
-    any), so that one label each gives `item_weights`; `table` is a CSR array (I, K) of ones."""
+    """Return the weights of items with label sets, (I,): `sample_weight` times the mean weight of the labels (1 for no
+    label), equal to `item_weights` for one label each; `table` is a CSR array (I, K) of ones."""
     weights = check_item_weights(sample_weight, table.shape[0])
     if class_weight is None:
         return weights
@@ -316,7 +317,7 @@ def set_weights(
 
 
 def check_weighted_labels(class_weight: object, labels: Collection[Any]) -> None:
-    """Raise InputError where `class_weight` has a label that no item has, unless it has all labels and more."""
+    """Raise InputError if `class_weight` has a label that no item has, unless it has all labels and more."""
     if not isinstance(class_weight, Mapping):
         return
     others = [label for label in class_weight if label not in labels]

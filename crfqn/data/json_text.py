@@ -1,5 +1,5 @@
-"""JSON as its standard has it, where Python's module takes and makes more: an object has each key once, there is no
-NaN, and texts can be encoded (RFC 8259; RFC 7493, I-JSON)."""
+"""JSON as in its standard, stricter than Python's module: the keys of an object are distinct, there is no NaN, and
+texts can be encoded (RFC 8259; RFC 7493, I-JSON)."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str | bytes, errors: str = "strict") -> Any:
-    """Return the content of JSON; ValueError, saying what is wrong and behind how many characters, for anything else,
-    for a key that an object has twice, and for half of a character, a lone surrogate such as "\\ud83d", unless UTF-8
-    encodes it with these `errors`."""
+    """Return the content of JSON; ValueError, with the reason and the number of characters before it, for anything
+    else, for a key that an object has twice, and for half of a character, a lone surrogate such as "\\ud83d", unless
+    UTF-8 encodes it with these `errors`."""
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
     if HALF.search(text):
         for match in ESCAPE.finditer(text):
             if match[1] is not None and not _can_be_encoded(chr(int(match[1], 16)), errors):
                 raise ValueError(
-                    f"half of a character, {match[0]} without the other half, is no text, behind {match.start()} "
+                    f"half of a character, {match[0]} without the other half, is no text, after {match.start()} "
                     "characters"
                 )
     try:
         return DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg[:1].lower()}{error.msg[1:]}, behind {error.pos} characters") from error
+        raise ValueError(f"{error.msg[:1].lower()}{error.msg[1:]}, after {error.pos} characters") from error
 
 
 def _can_be_encoded(text: str, errors: str) -> bool:
@@ -61,7 +61,7 @@ DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse_n
 
 
 def strict_json(content: Any, **how: Any) -> str:
-    """Return JSON, lone surrogates escaped; InputError for NaN and infinite numbers, which it does not have."""
+    """Return JSON, lone surrogates escaped; InputError for NaN and infinite numbers, which JSON lacks."""
     try:
         text = json.dumps(content, allow_nan=False, **how)
         return text.encode("utf-8", "backslashreplace").decode()

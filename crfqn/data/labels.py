@@ -1,8 +1,8 @@
-"""Labels as texts, as numbers, and as codes 0 ... K - 1; labels cut into items, and labels of which not all are known.
+"""Labels as texts, as numbers, and as codes 0 ... K - 1; labels by item, and partly known labels.
 
-Labels may be flat, by position, or nested, a list an item; classes come out sorted, whatever the order of the items.
-None stands for an unknown label and for an item of which nothing is known, a set for one of some labels. Shapes: I
-items, N positions, K classes.
+Labels may be flat, by position, or nested, a list an item; classes are sorted, whatever the order of the items. None is
+an unknown label or an item without known labels, a set is one of several possible labels. Shapes: I items, N positions,
+K classes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_LABEL = "expected a label, got an empty text, which readers give where a file
 
 def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
     """Return the distinct labels sorted, (K,), and the code of each position's, int32 (N,); `y` is flat or a list of I
-    array-likes. InputError where numbers do not fit, or labels are missing or of mixed kinds (place named)."""
+    array-likes. InputError if the counts differ, or labels are missing or of mixed kinds (place named)."""
     labels = flat_labels(y, offsets)
     check_labels(labels, offsets)
     if isinstance(labels, np.ndarray):
@@ -43,13 +43,13 @@ def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[
 
 def item_labels(y: Any) -> Any:
     """Return labels, one an item, as an array of their own kind (I,), for scikit-learn, which would make floats of
-    nullable integers and strings of labels of mixed kinds; tables, rows, sets and what is no list stay as they are.
-    InputError where labels are missing or of mixed kinds (item named)."""
+    nullable integers and strings of labels of mixed kinds; tables, rows, sets and anything but a list are unchanged.
+    InputError if labels are missing or of mixed kinds (item named)."""
     if isinstance(y, (str, bytes, Mapping)) or hasattr(y, "tocsr") or not isinstance(y, Iterable):
         return y
     if hasattr(y, "__array__"):
         array = np.asarray(y)
-        if array.ndim == 2 and array.shape[1] == 1:  # a column, of which scikit-learn warns
+        if array.ndim == 2 and array.shape[1] == 1:  # a column, about which scikit-learn warns
             return item_labels(array[:, 0]).reshape(-1, 1)
         if array.ndim != 1 or array.dtype.kind == "c":  # which scikit-learn refuses
             return y
@@ -65,7 +65,7 @@ def item_labels(y: Any) -> Any:
 
 
 def check_any_known(labels: NDArray, classes: NDArray) -> None:
-    """Raise InputError where the model has none of the true labels; the message shows labels of both."""
+    """Raise InputError if the model has none of the true labels; the message shows labels of both."""
     known = set(classes.tolist())
     distinct = dict.fromkeys(labels.tolist())
     if distinct and known.isdisjoint(distinct):
@@ -73,7 +73,7 @@ def check_any_known(labels: NDArray, classes: NDArray) -> None:
 
 
 def unknown_labels(labels: Iterable[Any], known: Iterable[Any]) -> str:
-    """Return the message for true labels that a model knows none of, with some labels of both."""
+    """Return the message for true labels none of which the model has, with some labels of both."""
     shown = []
     for names in map(list, (labels, known)):
         shown.append(", ".join(map(shorten, names[:MOST_SHOWN])) + ", ..." * (len(names) > MOST_SHOWN))
@@ -83,7 +83,7 @@ def unknown_labels(labels: Iterable[Any], known: Iterable[Any]) -> str:
 
 
 def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.int32]:
-    """Return the codes of labels among `classes` (K,), int32 (N,); InputError also for one that is not there."""
+    """Return the codes of labels among `classes` (K,), int32 (N,); InputError also for one that is not among them."""
     labels = flat_labels(y, offsets)
     if isinstance(labels, np.ndarray):
         labels = labels.tolist()
@@ -105,7 +105,7 @@ def split_by_item(flat: ArrayLike, offsets: NDArray[np.int64]) -> list[NDArray]:
 
 
 def lists_by_item(flat: NDArray, offsets: NDArray[np.int64]) -> NDArray[np.object_]:
-    """Cut an array of N labels into a list for each item: an array of these lists, (I,), also where all are as long."""
+    """Cut an array of N labels into a list an item: an array of these lists, (I,), even if all are of one length."""
     items, cuts = np.empty(offsets.size - 1, object), offsets.tolist()
     labels = flat.tolist()
     for i, (start, stop) in enumerate(pairwise(cuts)):
@@ -164,7 +164,7 @@ def _is_label_list(label: Any) -> bool:
 
 
 def _locate(offsets: NDArray[np.int64], n: int) -> str:
-    """Return where position n lies, in words; where every item has one position only, its item is enough."""
+    """Return the place of position n in words: the item alone if every item has only one position."""
     is_single = offsets[-1] == offsets.size - 1 and (np.diff(offsets) == 1).all()
     return place_of(n) if is_single else locate(offsets, n)
 
@@ -215,12 +215,12 @@ class PartialLabels(NamedTuple):
     """Labels by position."""
 
     classes: NDArray  # (K,), the distinct labels, sorted
-    targets: NDArray[np.int32]  # (N,), codes; UNKNOWN where more than one label is possible
-    allowed: NDArray[np.bool_] | None  # (K, N), the labels that are possible; None where all labels are known
+    targets: NDArray[np.int32]  # (N,), codes; UNKNOWN if more than one label is possible
+    allowed: NDArray[np.bool_] | None  # (K, N), the possible labels; None if all labels are known
 
 
 def flat_partial_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
-    """Return labels by position, as `flat_labels` does; an item may be None: nothing is known."""
+    """Return labels by position, as `flat_labels` does; an item may be None: its labels are unknown."""
     if isinstance(y, (list, tuple)) and any(item is None for item in y):
         lengths = np.diff(offsets).tolist()
         is_nested = any(isinstance(item, (list, tuple, np.ndarray)) for item in y)
@@ -247,7 +247,7 @@ def encode_partial_labels(labels: NDArray | list, offsets: NDArray[np.int64]) ->
 
 def encode_constraints(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.bool_]:
     """Return the labels that `y` allows at each position, bool (K, N): None allows all, a set its members. InputError
-    where numbers of labels do not fit, and (named by position) for one not in `classes`."""
+    if the counts differ, and (named by position) for a label not in `classes`."""
     labels = flat_partial_labels(y, offsets)
     choices, members = _choices(labels.tolist() if isinstance(labels, np.ndarray) else labels, offsets)
     known = classes.tolist()
@@ -261,13 +261,13 @@ def encode_constraints(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> 
 
 
 def is_partial(labels: NDArray | list) -> bool:
-    """Return whether labels by position have unknown ones."""
+    """Return whether some of the labels by position are unknown."""
     return isinstance(labels, list) and any(kind in PARTIAL for kind in set(map(type, labels)))
 
 
 def _choices(labels: Iterable[Any], offsets: NDArray[np.int64]) -> tuple[list[tuple | None], dict[Any, int]]:
     """Return the labels that each position may have, None for all, and for each label the first position that may have
-    it; InputError for an empty set and for what is no label."""
+    it; InputError for an empty set and for anything but a label."""
     choices: list[tuple | None] = []
     first: dict[Any, int] = {}
     for position, label in enumerate(labels):
@@ -301,10 +301,10 @@ def _encoded(choices: list, classes: list) -> tuple[NDArray[np.int32], NDArray[n
     return targets, np.ascontiguousarray(allowed.T)
 
 
-# Labels in files. In svmlight's format and in a table's column labels are whole numbers where all are written as such:
+# Labels in files. In svmlight's format and in a table's column, labels are whole numbers if all are written as such:
 # `1`, `+1`, `1.0` and `1e0` are one label. Numbers that are not whole stay texts, in one spelling. A text is no number
-# where a number would lose some of it: a zero in front (`007`) or at the end of decimals (`3.10`), or digits beyond 64
-# bits.
+# if a number would lose a part of it: a leading zero (`007`), a zero at the end of decimals (`3.10`), or digits beyond
+# 64 bits.
 
 PLAIN = r"(?:0|[1-9][0-9]*)(?:\.(?:0*|[0-9]*[1-9]))?|\.[0-9]*[1-9]"
 WITH_EXPONENT = r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+"
@@ -314,7 +314,7 @@ EXACT = 2**53  # whole numbers in double precision are exact up to here
 
 
 def number_of(text: str) -> int | float | None:
-    """Return the number that a label's text is, whole ones as int; None for another text."""
+    """Return the number that a label's text means, an int if it is whole; None for another text."""
     text = text.strip(BLANKS)
     if not NUMBER.fullmatch(text):
         return None
@@ -328,14 +328,14 @@ def number_of(text: str) -> int | float | None:
 
 
 def label_text(label: Any) -> str:
-    """Return a label as it is written to files: whole numbers as `1`, never `1.0`."""
+    """Return the text of a label in files: whole numbers as `1`, never `1.0`."""
     if isinstance(label, (float, np.floating)) and float(label).is_integer() and abs(float(label)) <= EXACT:
         return str(int(label))
     return str(label)
 
 
 def position_labels(labels: Any) -> list[Any]:
-    """Return the labels of all positions in one list, of single labels these; rows of a path's parts are joined."""
+    """Return the labels of all positions in one list, single labels unchanged; rows of a path's parts are joined."""
     if isinstance(labels, np.ndarray) and labels.ndim == 2:
         return ["/".join(str(part) for part in row if part) for row in labels.tolist()]
     values = list(labels)
@@ -344,8 +344,8 @@ def position_labels(labels: Any) -> list[Any]:
 
 
 def target_reader(labels: Iterable[str]) -> Callable[[str], Any]:
-    """Return what makes targets of a file's labels, where they may be numbers: of all texts the same text, unless
-    `labels`, but for empty ones, are all numbers: then integers, or texts of one spelling if some are not whole."""
+    """Return the function from a label's text to its target, where labels may be numbers: the same text, unless all
+    nonempty `labels` are numbers: then an integer, or a text of one spelling if some are not whole."""
     numbers = {number_of(label) for label in set(labels) if label}
     if None in numbers or not numbers:
         return str
@@ -365,7 +365,7 @@ def are_equal(labels: Iterable[str], others: Iterable[Any]) -> bool:
 
 
 def labels_like(labels: list[Any], training: list[Any]) -> list[Any]:
-    """Return labels, perhaps a list an item, as those of a training are: numbers or texts."""
+    """Return labels, flat or a list an item, in the kind of the training labels: numbers or texts."""
     nested = (label if isinstance(label, list) else [label] for label in training)
     first = next(chain.from_iterable(nested), None)
 

@@ -10,12 +10,12 @@ from crfqn.data.hybrid import Features, check_dense
 from crfqn.errors import InputError
 from crfqn.numerals import BLANKS, number_in
 
-# Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
+# Entries converted and checked at a time: large enough to hide Python's overhead, small compared to the result.
 BLOCK = 1 << 17
 
 
 def is_numeric(cell: Any) -> bool:
-    """Return whether a cell is a finite number, or the text of one, with blanks around it or without."""
+    """Return whether a cell is a finite number, or the text of one, with or without blanks around it."""
     try:
         return math.isfinite(number_in(cell.strip(BLANKS)) if isinstance(cell, str) else float(cell))
     except (TypeError, ValueError, OverflowError):
@@ -45,9 +45,9 @@ def check_matrix(matrix: Any) -> None:
 
 
 def canonical(matrix: Any) -> Any:
-    """Return a sparse matrix as CSR or CSC whose entries are each stored once, in order and none of them 0, a copy if
-    it is not: what is made of stored entries, such as squared norms, depends on that. Anything else as it is; errors as
-    of `check_sparse`. O(nnz)."""
+    """Return a sparse matrix as CSR or CSC with each entry stored once, in order and none of them 0, on which squared
+    norms, for example, depend: a copy if it has another form. Anything else is unchanged; errors as of `check_sparse`.
+    O(nnz)."""
     check_sparse(matrix)
     if not hasattr(matrix, "tocsr") or matrix.ndim != 2:
         return matrix
@@ -61,7 +61,7 @@ def canonical(matrix: Any) -> Any:
     ascends[firsts[firsts < n_stored]] = True
     if ascends.all() and data.all():
         return matrix
-    # Flags that the user's matrix keeps may be out of date.
+    # The flags of the user's matrix may be out of date.
     copy = type(matrix)((data.copy(), indices.copy(), matrix.indptr.copy()), shape=matrix.shape)
     copy.sum_duplicates()
     copy.eliminate_zeros()
@@ -69,8 +69,8 @@ def canonical(matrix: Any) -> Any:
 
 
 def check_sparse(matrix: Any) -> None:
-    """Raise InputError where index arrays leave a sparse matrix: scipy and the kernels read and write where they say,
-    unchecked. O(nnz), of which a row costs some microseconds."""
+    """Raise InputError if indices are outside of a sparse matrix, since scipy and the kernels use them unchecked.
+    O(nnz), some microseconds for one row."""
     if isinstance(matrix, Features):
         check_dense(matrix, 0)
     layout = getattr(matrix, "format", None)

@@ -2,7 +2,7 @@
 
 The container is safetensors. Its header carries one text entry, `crfqn`: a JSON document with the format's
 version, the kind of model, the metadata, the dtype and shape of every array and a sha256 over all of that and
-the arrays' bytes. Whatever is wrong with a file ends as a `ModelFileError` that names file and reason.
+the arrays' bytes. Every defect of a file raises a `ModelFileError` that names file and reason.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
 OF_OTHERS = (".crfsuite", ".json", ".onnx", ".wapiti", ".crfpp")  # extensions of formats that `convert` knows
 NEVER_WRITTEN = (".pkl", ".pickle", ".joblib", ".pmml")  # of other model files
-# those that both safetensors and numpy know
+# dtypes of both safetensors and numpy
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = frozenset(("bool", "float16", "float32", "float64", *INTEGERS))
 TEXT_SUFFIX, ENDS_SUFFIX = ".utf8", ".ends"
@@ -62,7 +62,7 @@ class ModelFile:
         return array
 
     def integers(self, name: str, shape: tuple[int | None, ...], below: int) -> NDArray[np.int64]:
-        """Return integers 0 ... below - 1, stored in whatever width; otherwise raise ModelFileError."""
+        """Return integers 0 ... below - 1, stored in any width; otherwise raise ModelFileError."""
         array = self.arrays.get(name)
         dtype = "int64" if array is None or array.dtype.kind not in "iu" else array.dtype.name
         numbers = self.array(name, dtype, shape)
@@ -70,17 +70,17 @@ class ModelFile:
             raise ModelFileError(f"{self.path}: {name} is out of the range 0 ... {below - 1}")
         return numbers.astype(np.int64)
 
-    def count(self, name: str, least: int = 0, most: int = 2**31 - 1) -> int:
-        """Return the whole number `name` of the metadata, or raise ModelFileError unless it is in least ... most."""
+    def count(self, name: str, minimum: int = 0, maximum: int = 2**31 - 1) -> int:
+        """Return the integer `name` of the metadata, or raise ModelFileError unless it is in minimum ... maximum."""
         number = self.metadata.get(name)
-        if type(number) is not int or not least <= number <= most:
+        if type(number) is not int or not minimum <= number <= maximum:
             raise ModelFileError(
-                f"{self.path}: {name}: expected a whole number from {least} to {most}, got {describe(number)}"
+                f"{self.path}: {name}: expected a whole number from {minimum} to {maximum}, got {describe(number)}"
             )
         return number
 
     def table(self, name: str) -> dict[str, Any]:
-        """Return the table `name` of the metadata, or raise ModelFileError when it is none."""
+        """Return the table `name` of the metadata, or raise ModelFileError if it is none."""
         table = self.metadata.get(name)
         if not isinstance(table, dict):
             raise ModelFileError(f"{self.path}: {name}: expected a table, got {describe(table)}")
@@ -88,23 +88,23 @@ class ModelFile:
 
     @property
     def training(self) -> dict[str, Any]:
-        """What `crfqn train` keeps of the data and their features: recipe, features, encoding, ...; {} without it."""
+        """Settings of `crfqn train` for the data and their features: recipe, features, encoding, ...; {} without it."""
         return self.table("training") if "training" in self.metadata else {}
 
     def string_list(self, name: str) -> list[str]:
-        """Return the list of strings `name`, or raise ModelFileError when there is none."""
+        """Return the list of strings `name`, or raise ModelFileError if there is none."""
         if name not in self.strings:
             raise ModelFileError(f"{self.path}: the model has no list of strings {name!r}")
         return self.strings[name]
 
 
 def narrowed(numbers: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
-    """Return the same numbers, none below 0, in the narrowest unsigned type that has room for them."""
+    """Return nonnegative numbers in the narrowest unsigned type that can hold them."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
 def check_model_name(path: StrPath) -> None:
-    """Raise InputError for the name of a model file that tells of another format, whose tools would refuse it."""
+    """Raise InputError for a model file named like another format, whose tools would refuse it."""
     name = os.path.basename(path)
     stem, suffix = os.path.splitext(name)
     if suffix.lower() in NEVER_WRITTEN:
@@ -127,12 +127,12 @@ def write_model(
     strings: Mapping[str, Sequence[str]],
     metadata: Mapping[str, Any],
 ) -> None:
-    """Write a model file in one atomic step, where a symbolic link is followed and numpy's numbers in `metadata` become
-    JSON (NaN and infinity are kept).
+    """Write a model file in one atomic step, following a symbolic link; numpy's numbers in `metadata` become JSON (NaN
+    and infinity are kept).
 
     InputError for arrays of other than numbers and booleans, metadata that is not JSON, one name used twice, or the
-    name of another format's file (`check_model_name`); ModelFileError where it cannot be written: nothing is left
-    behind, and an existing file is untouched.
+    name of another format's file (`check_model_name`); ModelFileError if it cannot be written: no partial file remains,
+    and an existing file is unchanged.
     """
     from safetensors.numpy import save
 
@@ -166,7 +166,7 @@ def write_model(
 
 
 def at_hand(source: ModelSource) -> StrPath | bytes:
-    """Return the path of a model file as it is, and the content of one in memory: of bytes, or of a file that is open
+    """Return the path of a model file unchanged, or the content of one in memory: of bytes, or of a file that is open
     in binary mode; InputError for anything else."""
     if isinstance(source, (str, os.PathLike)):
         return source
@@ -180,27 +180,27 @@ def at_hand(source: ModelSource) -> StrPath | bytes:
 
 
 def shown_source(source: StrPath | bytes) -> str:
-    """Return how messages name a model file: by its path, <bytes> for one in memory."""
+    """Return the name of a model file in messages: its path, <bytes> for one in memory."""
     return "<bytes>" if isinstance(source, bytes) else os.fspath(source)
 
 
 def start_of(source: StrPath | bytes, size: int) -> bytes:
-    """Return the first bytes of a model file, none where there is no regular file."""
+    """Return the first bytes of a model file, none if there is no regular file."""
     if isinstance(source, bytes):
         return source[:size]
-    if not os.path.isfile(source):  # to open a named pipe would wait for a writer
+    if not os.path.isfile(source):  # opening a named pipe blocks until it has a writer
         return b""
     with open(source, "rb") as stream:
         return stream.read(size)
 
 
 def read_model(source: ModelSource) -> ModelFile:
-    """Read a model file, checked in a single pass; ModelFileError where it is missing, unreadable, truncated, damaged,
+    """Read a model file, checked in a single pass; ModelFileError if it is missing, unreadable, truncated, damaged,
     foreign or of a newer format."""
     source = at_hand(source)
     shown = shown_source(source)
     try:
-        # Before opening: to open a named pipe would wait for a writer.
+        # Before opening, since opening a named pipe blocks until it has a writer.
         if not isinstance(source, bytes) and not stat.S_ISREG(os.stat(shown).st_mode):
             raise ModelFileError(f"{shown}: not a file (a folder or a device); expected a crfqn model file")
         with BytesIO(source) if isinstance(source, bytes) else open(shown, "rb") as stream:
@@ -251,7 +251,7 @@ def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:
 
 
 def plain_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata as JSON has it: numpy's scalars and arrays as numbers and lists; InputError for all else."""
+    """Return metadata as JSON, numpy's scalars and arrays as numbers and lists; InputError for other types."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, np.generic | np.ndarray):
@@ -363,7 +363,7 @@ def _load_tensors(document: Mapping[str, Any], content: bytes) -> dict[str, NDAr
 
 
 def read_whole(source: ModelSource) -> bytes:
-    """Return the content of another tool's file, unpacked if it is compressed; ModelFileError where that fails."""
+    """Return the content of another tool's file, unpacked if it is compressed; ModelFileError if that fails."""
     source = at_hand(source)
     try:
         if isinstance(source, bytes):

@@ -1,7 +1,7 @@
 """Columns of texts that number rows or places: indices that were saved with a table, and offsets of annotation files.
 
-Each number is a feature of its own there, which new items will not have. What no chance would bring about tells such a
-column: numbers in one order in n rows have it with probability 1 / n!.
+Each number would be a separate feature, which new items will not have. Such a column is recognised by its order, which
+n random numbers have with probability 1 / n!.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import lgamma, log
 from crfqn.data.token_columns import TokenColumns
 from crfqn.numerals import DIGITS
 
-CHANCE = 1e-6  # the probability below which an order is no chance
+CHANCE = 1e-6  # probability below which an order is not due to chance
 
 
 def increasing_columns(columns: TokenColumns) -> list[str]:
@@ -35,7 +35,7 @@ def counts_rows(texts: Sequence[str]) -> bool:
 
 
 def _is_no_chance(lengths: Sequence[int]) -> bool:
-    """Return whether an order of the numbers of all items of these lengths is no chance."""
+    """Return whether ascending numbers in all items of these lengths are not due to chance."""
     return sum(lgamma(n + 1) for n in lengths) > -log(CHANCE)
 
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from crfqn.errors import InputError
 
-BLOCK_ENTRIES = 1 << 20  # non-zeros written at once: temporary arrays stay near 20 MB
+BLOCK_ENTRIES = 1 << 20  # nonzeros of one batch: temporary arrays have some 20 MB
 
 
 @dataclass(frozen=True)
 class PixelPairs:
-    """Feature map of the pixels and pairs of pixels that are on, their values at least `threshold`."""
+    """Feature map of the pixels, and pairs of pixels, that are on: of a value of at least `threshold`."""
 
     shape: tuple[int, int]  # rows and columns of an image
     threshold: float = 1.0
@@ -42,7 +42,7 @@ class PixelPairs:
 
     def transform(self, images: np.ndarray) -> Any:
         """Return the columns of images (N, P) as a csr_array (N, F) of int8 ones, int32 indices ascending in each row:
-        some 400 entries a 16x8 letter, 5 bytes each, and some 20 MB beside them. InputError for another shape."""
+        some 400 entries a 16x8 letter, 5 bytes each, and 20 MB of temporary arrays. InputError for another shape."""
         from scipy.sparse import csr_array
 
         if images.ndim != 2 or images.shape[1] != self.n_pixels:

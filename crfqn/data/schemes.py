@@ -1,10 +1,10 @@
 """Schemes that write spans (phrases, names) as a label a position: IOB1, IOB2, IOE1, IOE2, BIOES, BILOU, BMES.
 
-A label is `O` (outside) or a letter and the type of the span, `B-NP`; the letter alone is a span without a type. Every
-scheme has the same four roles under letters of its own: begin, inside, end, single. Which of them a span needs is said
-by two rules on neighbours: whether the second goes on with the first one's span (`continues`), and whether it may stand
-behind it at all (`allows`). A span is a run of labels of which each continues the one before, so labels that are wrong
-in their scheme have spans, too: for IOB1 and IOB2 those that `conlleval` counts.
+A label is `O` (outside) or a letter and the type of the span, `B-NP`; the letter alone is a span without a type. Each
+scheme has its letters for the same four roles: begin, inside, end, single. Two rules on neighbouring labels define it:
+whether the second continues the span of the first (`continues`), and whether it may follow the first at all (`allows`).
+A span is a run of labels each of which continues the one before, so labels that are wrong in their scheme have spans
+too: for IOB1 and IOB2 those that `conlleval` counts.
 
 Sources: Ramshaw, Marcus: Text chunking using transformation-based learning. 1995 (IOB1). Tjong Kim Sang, Veenstra:
 Representing text chunks. EACL 1999 (IOB2, IOE1, IOE2). Ratinov, Roth: Design challenges and misconceptions in named
@@ -26,21 +26,21 @@ from crfqn.data.items import locate
 from crfqn.errors import InputError
 from crfqn.messages import describe, hint, shorten
 
-OUTSIDE, BEGIN, INSIDE, END, SINGLE = "O", "B", "I", "E", "S"  # roles, whatever the letters of a scheme
+OUTSIDE, BEGIN, INSIDE, END, SINGLE = "O", "B", "I", "E", "S"  # roles, independent of a scheme's letters
 
 
 class Tag(NamedTuple):
-    """Label taken apart: its role in the span, and the span's type ("" without one, and outside)."""
+    """Parts of a label: its role in the span, and the span's type ("" without one, and outside)."""
 
     role: str
     type: str
 
 
-BORDER = Tag(OUTSIDE, "")  # what stands before the first label and behind the last
+BORDER = Tag(OUTSIDE, "")  # before the first label and after the last
 
 
 class Span(NamedTuple):
-    """Positions start ... stop - 1 of one item, and the type of what stands there."""
+    """Span of the positions start ... stop - 1 of one item, and its type."""
 
     start: int
     stop: int
@@ -52,9 +52,9 @@ class LabelSpan(NamedTuple):
 
     Attributes
     ----------
-    label : str, the type of the span, "" where labels have none
-    start, end : int, the first position and the one behind the last, from 0
-    probability : float, that a labelling has exactly this span: with this type, beginning and ending here
+    label : str, the type of the span, "" if labels have none
+    start, end : int, the first position and the one after the last, from 0
+    probability : float, that a labelling has exactly this span: this type, this beginning and this end
     """
 
     label: str
@@ -65,7 +65,7 @@ class LabelSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Scheme:
-    """Scheme of labels for spans: its name, and the letter by which it writes each role that it has."""
+    """Scheme of labels for spans: its name, and the letter of each role that it has."""
 
     name: str
     letters: Mapping[str, str]
@@ -87,8 +87,8 @@ class Scheme:
     def parse_all(
         self, labels: Sequence[object], codes: NDArray[np.int32], offsets: NDArray[np.int64]
     ) -> list[Tag]:
-        """Return role and type of each of K labels; InputError for one that the scheme does not have, with the first
-        place where it stands in items of the label numbers `codes`, int32 (N,), cut by `offsets` (I + 1,)."""
+        """Return role and type of each of K labels; InputError for one that the scheme does not have, with its first
+        place in items of the label numbers `codes`, int32 (N,), cut by `offsets` (I + 1,)."""
         tags = []
         for code, label in enumerate(labels):
             try:
@@ -107,10 +107,10 @@ class Scheme:
         return before.role not in (END, SINGLE) and here.role not in (BEGIN, SINGLE)
 
     def allows(self, before: Tag, here: Tag) -> bool:
-        """Return whether a label may stand behind another; `BORDER` stands for the ends of an item.
+        """Return whether a label may follow another; `BORDER` is either end of an item.
 
-        Forbidden are: in IOB2 an I that continues nothing; in IOB1 a B that parts nothing; in IOE2 an I that nothing
-        continues; in IOE1 an E that parts nothing; in the others all that is no B (I ... I) E and no S.
+        IOB2 forbids an I that continues nothing; IOB1 a B that does not separate two spans; IOE2 an I that nothing
+        continues; IOE1 an E that does not separate two spans; the others all but B (I ... I) E and S.
         """
         joined = self.continues(before, here)
         touches = OUTSIDE not in (before.role, here.role) and before.type == here.type
@@ -124,14 +124,14 @@ class Scheme:
             return before.role != INSIDE or joined
         return joined == (before.role in (BEGIN, INSIDE)) and joined == (here.role in (INSIDE, END))
 
-    def roles(self, length: int, parts_before: bool, parts_behind: bool) -> list[str]:
-        """Return the roles in a span; `parts_...`: whether it touches another one of its type on that side."""
+    def roles(self, length: int, touches_before: bool, touches_after: bool) -> list[str]:
+        """Return the roles in a span; `touches_...`: whether it touches another one of its type on that side."""
         if SINGLE in self.letters:
             return [SINGLE] if length == 1 else [BEGIN, *[INSIDE] * (length - 2), END]
         roles = [INSIDE] * length
-        if BEGIN in self.letters and (self.name == "IOB2" or parts_before):
+        if BEGIN in self.letters and (self.name == "IOB2" or touches_before):
             roles[0] = BEGIN
-        if END in self.letters and (self.name == "IOE2" or parts_behind):
+        if END in self.letters and (self.name == "IOE2" or touches_after):
             roles[-1] = END
         return roles
 
@@ -155,7 +155,7 @@ ALIASES = {"BIO": "IOB2", "IOBES": "BIOES", "BIOUL": "BILOU", "BMEOS": "BMES"}
 
 
 def find_scheme(name: str | Scheme) -> Scheme:
-    """Return a scheme by its name, in small or capital letters; InputError for one that is not known."""
+    """Return a scheme by its name, in small or capital letters; InputError for an unknown one."""
     if isinstance(name, Scheme):
         return name
     key = name.upper() if isinstance(name, str) else ""
@@ -169,8 +169,8 @@ def find_scheme(name: str | Scheme) -> Scheme:
 
 
 def recognise_scheme(labels: Iterable[object]) -> Scheme | None:
-    """Return the scheme that labels' letters fit, the first of IOB2, IOE2, BIOES, BILOU, BMES, or None. Labels but O
-    must have a type, or names that happen to be letters would be taken for spans."""
+    """Return the first scheme of IOB2, IOE2, BIOES, BILOU, BMES that has the labels' letters, or None. All labels but O
+    must have a type, or names that happen to be letters would be read as spans."""
     names = {*map(str, labels)} - {OUTSIDE}
     return next(iter(fitting_schemes(names)), None) if names else None
 
@@ -187,7 +187,7 @@ def fitting_schemes(labels: Iterable[object]) -> list[Scheme]:
 
 def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True) -> list[Span]:
     """Return the spans of an item's labels in order; unless `strict` they are runs of labels that continue each other.
-    InputError, naming the position, for a label not of the scheme or, if strict, not allowed where it stands."""
+    InputError, naming the position, for a label not of the scheme or, if strict, not allowed there."""
     rules = find_scheme(scheme)
     shown = list(labels)
     tags = [rules.parse(label) for label in shown]
@@ -195,7 +195,7 @@ def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True
         if not rules.allows(before, here):
             names = ["the beginning", *map(shorten, shown), "the end"]
             raise InputError(
-                f"position {position}: {rules.name} does not allow {names[position + 1]} behind {names[position]}"
+                f"position {position}: {rules.name} does not allow {names[position + 1]} after {names[position]}"
             )
     spans: list[Span] = []
     before = BORDER
@@ -210,7 +210,7 @@ def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True
 
 def labels_of(spans: Sequence[Span], length: int, scheme: str | Scheme) -> list[str]:
     """Return the labels of an item with `length` positions and these spans, ascending and disjoint; InputError for
-    spans that are empty, overlap, come out of order or lie outside."""
+    spans that are empty, overlap, are out of order or outside of the item."""
     rules = find_scheme(scheme)
     labels = [OUTSIDE] * length
     nowhere = Span(-1, -1, "")
@@ -218,12 +218,12 @@ def labels_of(spans: Sequence[Span], length: int, scheme: str | Scheme) -> list[
     for before, span in pairwise(around[:-1]):
         if not max(before.stop, 0) <= span.start < span.stop <= length:
             raise InputError(
-                f"expected disjoint, ascending spans in 0 ... {length}, got {tuple(span)} behind {tuple(before)}"
+                f"expected disjoint, ascending spans in 0 ... {length}, got {tuple(span)} after {tuple(before)}"
             )
-    for before, span, behind in zip(around, around[1:-1], around[2:], strict=False):
-        parts_before = before.stop == span.start and before.type == span.type
-        parts_behind = span.stop == behind.start and span.type == behind.type
-        roles = rules.roles(span.stop - span.start, parts_before, parts_behind)
+    for before, span, following in zip(around, around[1:-1], around[2:], strict=False):
+        touches_before = before.stop == span.start and before.type == span.type
+        touches_after = span.stop == following.start and span.type == following.type
+        roles = rules.roles(span.stop - span.start, touches_before, touches_after)
         ending = f"-{span.type}" if span.type else ""
         labels[span.start : span.stop] = [f"{rules.letters[role]}{ending}" for role in roles]
     return labels

@@ -27,12 +27,12 @@ class TokenColumns(Items, Sequence[Any]):
     texts : mapping of str to sequence of N str
         The columns by their names, all of the same length.
     offsets : array-like of int, shape (I + 1,)
-        Item i is made of the positions offsets[i] ... offsets[i + 1].
+        Item i has the positions offsets[i] ... offsets[i + 1] - 1.
 
     Raises
     ------
     InputError
-        Columns of different lengths, something else than texts (named by column, item and position), wrong offsets.
+        Columns of different lengths, values that are no texts (column, item and position named), wrong offsets.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class TokenColumns(Items, Sequence[Any]):
     (2, [{'w': 'it', 'pos': 'PRP'}])
     """
 
-    blanks: list[bool] | None = None  # whether a blank stands behind each position, where readers know it
+    blanks: list[bool] | None = None  # whether a blank follows each position, if readers know it
 
     def __init__(self, texts: Mapping[str, Sequence[str]], offsets: ArrayLike) -> None:
         self.texts: dict[str, list[str]] = {name: list(column) for name, column in texts.items()}
@@ -73,22 +73,22 @@ class TokenColumns(Items, Sequence[Any]):
         Parameters
         ----------
         items : TokenColumns, or iterable of I items
-            An item is a sequence of positions: dicts `column -> text`, sequences of texts (a column each), or texts, of
-            which there is one column then.
+            An item is a sequence of positions: dicts `column -> text`, sequences of texts (a column each), or texts
+            (one column).
         names : sequence of str, optional
-            The columns: of dicts, those that are read (by default all that the first position has); of sequences, what
-            they are called (by default "0", "1", ...).
+            The columns that are read from dicts (by default all of the first position), or the names of the columns of
+            sequences (by default "0", "1", ...).
         used : sequence of str, optional
-            Those of the names that dicts and TokenColumns need to have, by default all. Dicts have no other keys then
-            than the names, as they have no other ones than the first without `names`.
+            The names that dicts and TokenColumns must have, by default all. Dicts must not have other keys than the
+            names or, without `names`, than the first dict.
         has_more : bool, default False
-            Whether sequences of texts may have more of them behind those of the names, which are not read.
+            Whether sequences of texts may have more texts than names; these are not read.
 
         Raises
         ------
         InputError
-            Another form; a position that lacks a column, has something else than a text there (both are named), or has
-            other keys: features (`crfqn.word_features`) are no columns.
+            Another form; a position that lacks a column, has a value that is no text (both are named), or has other
+            keys: features (`crfqn.word_features`) are no columns.
         """
         if isinstance(items, cls):
             missing = [name for name in used or names or () if name not in items.texts]
@@ -131,14 +131,14 @@ class TokenColumns(Items, Sequence[Any]):
         return tuple(self.texts)
 
     def first_texts(self) -> list[list[str]]:
-        """Return the first column item by item: the words, as a rule. Empty texts where there is no column."""
+        """Return the first column item by item, usually the words; empty texts if there is no column."""
         if not self.texts:
             return [[""] * n for n in self.lengths.tolist()]
         first, ends = next(iter(self.texts.values())), self.offsets.tolist()
         return [first[begin:end] for begin, end in pairwise(ends)]
 
     def blanks_by_item(self) -> list[list[bool]] | None:
-        """Return `blanks` item by item, None where they are not known."""
+        """Return `blanks` item by item, None if they are unknown."""
         if self.blanks is None:
             return None
         return [self.blanks[begin:end] for begin, end in pairwise(self.offsets.tolist())]
@@ -159,7 +159,7 @@ class TokenColumns(Items, Sequence[Any]):
         return columns
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the items are the same; a list of lists of dicts may be compared with, too."""
+        """Return whether the items are the same as those of another TokenColumns or a list of lists of dicts."""
         if isinstance(other, TokenColumns):
             return self.texts == other.texts and np.array_equal(self.offsets, other.offsets)
         return isinstance(other, list) and list(self) == other

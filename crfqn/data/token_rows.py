@@ -1,7 +1,7 @@
-"""Features of positions as users list them, dicts or strings: looked up, and held in the order in which they came.
+"""Features of positions as dicts or strings: the columns of their names, in the users' order.
 
-Long inputs go straight into flat buffers of 4 bytes a feature. Items are taken many at a time, by maps over the dicts'
-names and values: Python runs no code of its own for a feature. Shapes: I items, N positions, F features.
+Long inputs are written into flat buffers of 4 bytes a feature. Items are encoded in batches, by maps over the dicts'
+names and values: no Python code runs per feature. Shapes: I items, N positions, F features.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from crfqn.data.vocabulary import UNSEEN, Pairs, Vocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe, place_of, shorten
 
-TOGETHER = 256  # items that are looked up at a time
+TOGETHER = 256  # items encoded at a time
 STRETCH = 1 << 16  # entries scored at a time: some MB
 DICTS, LISTS = frozenset([dict]), frozenset([list, tuple])
 STRINGS = LISTS | {set, frozenset}
@@ -35,12 +35,12 @@ OF_ONE_ITEM = "; if the lists are the positions of one item, wrap it in a list: 
 
 
 class Rows(NamedTuple):
-    """Entries of positions (or of single items), in any order, a column perhaps twice: position t has the entries
+    """Entries of positions (or of single items), in any order, possibly with a column twice: position t has the entries
     row_ends[t] ... row_ends[t + 1] - 1."""
 
     row_ends: NDArray[np.int64]  # (N + 1,)
     columns: NDArray[np.integer]  # UNSEEN for none
-    values: NDArray[np.float64]  # (0,) where all are 1
+    values: NDArray[np.float64]  # (0,) if all are 1
 
     @classmethod
     def of(cls, items: Any) -> Rows:
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
         return cls(row_ends, columns, items[positions, columns].astype(np.float64))
 
     def stretches(self, n_entries: int = STRETCH) -> Iterator[Rows]:
-        """Yield the rows by some at a time, of about so many entries."""
+        """Yield the rows in chunks of about so many entries."""
         n_rows, first = self.row_ends.size - 1, 0
         while first < n_rows:
             goal = self.row_ends[first] + n_entries
@@ -72,16 +72,16 @@ class Rows(NamedTuple):
 
 @dataclass(eq=False)
 class TokenRows(Items):
-    """Rows of features as users list them, cut into items."""
+    """Rows of features in the users' order, cut into items."""
 
     rows: Rows
     offsets: NDArray[np.int64]
     n_features: int
 
     def matrix(self) -> Any:
-        """Return the entries as a canonical CSR matrix (N, F), float64, or float32 where all values are 1.
+        """Return the entries as a canonical CSR matrix (N, F), float64, or float32 if all values are 1.
 
-        It is made in the memory of the rows, which are of no use from then on if a column comes twice at a position.
+        It is made in the memory of the rows, which are invalid afterwards if a position has a column twice.
         """
         import scipy.sparse
 
@@ -101,7 +101,7 @@ class TokenRows(Items):
 
 
 def can_be_read_again(items: Sequence[Any]) -> bool:
-    """Return whether items are lists, and none of their positions is an iterator, which is empty the second time."""
+    """Return whether items are lists without iterators as positions, which can be read only once."""
     if not LISTS.issuperset(map(type, items)):
         return False
     return not any(issubclass(kind, Iterator) for kind in {*map(type, chain.from_iterable(items))})
@@ -113,7 +113,7 @@ def known_rows(items: Sequence[Any], pairs: Pairs, n_features: int) -> TokenRows
     plain = buffers.plain_columns(items) if len(items) <= TOGETHER else None
     if plain is None:
         return buffers.filled(items, n_features)
-    columns, positions = plain  # of few items it is soonest done without buffers
+    columns, positions = plain  # fastest for few items: without buffers
     row_ends, offsets = (
         np.array([0, *accumulate(map(len, lists))], np.int64) for lists in (positions, items)
     )
@@ -121,8 +121,8 @@ def known_rows(items: Sequence[Any], pairs: Pairs, n_features: int) -> TokenRows
 
 
 def growing_rows(items: Sequence[Any], separator: str = "=") -> tuple[TokenRows, Vocabulary]:
-    """Return items in columns of their own, with their names, sorted; errors as `known_rows`. `separator` stands in a
-    name between the key and the string of a dict's entry."""
+    """Return items in new columns, with their names, sorted; errors as `known_rows`. `separator` is between the key and
+    the string of a dict's entry in a name."""
     pairs = Pairs.growing()
     rows = _Buffers(pairs).filled(items, 0)
     places, vocabulary = pairs.sorted_names(separator)
@@ -139,7 +139,7 @@ class _Buffers:
     def __init__(self, pairs: Pairs) -> None:
         self.columns_by_name, self.columns_by_pair = pairs.columns, pairs
         self.columns = array("i")
-        # Most values are 1, so only the others are kept, with where in `columns` they belong.
+        # Usually values are 1, so only the others are kept, with their places in `columns`.
         self.other_values, self.other_at = array("d"), array("q")
         self.row_ends, self.offsets = array("q", [0]), array("q", [0])
         self.is_plain, self._add_dict = True, self._add_pairs
@@ -150,7 +150,7 @@ class _Buffers:
             together = items[first : first + TOGETHER]
             if self.is_plain and self._add_plain(together):
                 continue
-            self.is_plain = True  # unless this time, too, a position has values that need a look each
+            self.is_plain = True  # until a position has values that must be checked one by one
             for i, item in enumerate(together, first):
                 if not isinstance(item, (list, tuple, np.ndarray)) or is_matrix(item):
                     raise InputError(
@@ -174,7 +174,7 @@ class _Buffers:
         return TokenRows(Rows(row_ends, columns, values), offsets, n_features)
 
     def _add_plain(self, items: Sequence[Any]) -> bool:
-        """Append what `plain_columns` takes; of other items nothing: False."""
+        """Append items that `plain_columns` accepts; return False, and append nothing, for others."""
         plain = self.plain_columns(items)
         if plain is None:
             return False
@@ -202,11 +202,13 @@ class _Buffers:
                 return [*map(self.columns_by_name.__getitem__, names)], positions
             values = chain.from_iterable(map(dict.values, positions))
             return [*map(getitem, map(self.columns_by_pair.__getitem__, names), values)], positions
-        except TypeError:  # of values that need a look, and of lists, sets and dicts, which cannot be keys
+        except (
+            TypeError
+        ):  # for values that must be checked, and for lists, sets and dicts, which cannot be keys
             return None
 
     def _add(self, position: Any) -> None:
-        """Append a position; any exception means that it is malformed: `_what_is_wrong` says how."""
+        """Append a position; any exception means that it is malformed, see `_what_is_wrong`."""
         if isinstance(position, (dict, Mapping)):
             self._add_dict(position)
         elif isinstance(position, (list, tuple, set, frozenset)) or _is_string_row(position):
@@ -231,7 +233,7 @@ class _Buffers:
             self._add_each(position)
 
     def _add_each(self, position: Mapping[str, Any]) -> None:
-        """Append a position with values of any kind; the next position is first taken for one like it."""
+        """Append a position with values of any kind; the next position is first tried as one like it."""
         column_of, pairs, append = self.columns_by_name, self.columns_by_pair, self.columns.append
         n_others = len(self.other_at)
         for key, value in position.items():
@@ -256,7 +258,7 @@ class _Buffers:
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:
-    """Return a collection under `key` as features: "key:name" of each string, of each entry of a dict its value."""
+    """Return a collection under `key` as features "key:name": 1 for each string, or the value of a dict's entry."""
     if not isinstance(key, str):
         raise TypeError
     if isinstance(value, Mapping):
@@ -287,7 +289,7 @@ def _is_string_row(position: Any) -> bool:
 
 
 def _what_is_wrong(position: Any) -> str | None:
-    """Return why `_Buffers.add` refuses a position; None if it should not have."""
+    """Return why `_Buffers._add` refuses a position; None if the position is right."""
     if isinstance(position, str):
         return f"expected a dict or a list of strings, got the single string {shorten(position)}{OF_ONE_ITEM}"
     if isinstance(position, Mapping):

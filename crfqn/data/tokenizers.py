@@ -1,17 +1,17 @@
-"""How raw text is cut: words and punctuation, the tokenizers that there are, and the choice of one for a training set.
+"""Tokenizers, which cut raw text into words and punctuation, and the choice of one for a training set.
 
-"unicode" follows Unicode's word boundaries (UAX 29): marks, joiners and format characters belong to what they follow,
-so that a word of Hindi, of Arabic with vowels or in decomposed form stays whole, and so does an emoji of several
-characters. As no dictionary is at hand, each letter of a script that is written without blanks (Chinese characters,
-hiragana, Thai, Lao, Khmer, Myanmar) is a word, and a run of katakana. Where the usual corpora differ from the standard,
-so do these rules: `well-known`, `U.S.`, `e.g.` are one token, and points stand within a word between digits only
-(`3.14`, `1,000`). A text is matched by the kinds of its characters, a letter each, which `unicodedata` tells; ASCII by
-itself.
+"unicode" follows Unicode's word boundaries (UAX 29): marks, joiners and format characters belong to the character
+before, so that a word of Hindi, of Arabic with vowels or in decomposed form stays whole, and so does an emoji of
+several characters. Without a dictionary, each letter of a script that is written without blanks (Chinese characters,
+hiragana, Thai, Lao, Khmer, Myanmar) is a word, and so is a run of katakana. The rules differ from the standard as the
+usual corpora do: `well-known`, `U.S.`, `e.g.` are one token, and points are within a word between digits only (`3.14`,
+`1,000`). A text is matched as a string of the kinds of its characters, a letter each, from `unicodedata`; ASCII
+directly.
 
-A tokenizer is chosen by what it gets right of the training data. Where the data tells which tokens a blank follows
-(CoNLL-U: `SpaceAfter=No`, multiword tokens), their text is known; otherwise it is written as usual: closing marks and
-`'s`, `n't` stand behind what is before them, opening ones before what follows, words of scripts without blanks side by
-side. A token is right if it begins and ends where it does in the training data. It needs the standard library alone.
+The choice is the tokenizer that gets the maximum number of training tokens right. If the data has the blanks between
+tokens (CoNLL-U: `SpaceAfter=No`, multiword tokens), their text is known; otherwise it is written as usual: no blank
+before closing marks, `'s` and `n't`, after opening ones, or between words of scripts without blanks. A token is right
+if it begins and ends as in the training data. The module needs the standard library alone.
 
 References
 ----------
@@ -35,11 +35,11 @@ from crfqn.choices import UNICODE as UNICODE
 from crfqn.errors import InputError
 from crfqn.messages import describe
 
-# All of ASCII, and the rules of models that were trained before there were Unicode's (LETTERS).
+# The pattern of ASCII, and of the rules LETTERS.
 TOKEN = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?!\w)|\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]")
 WORD = re.compile(r"\b\w\w+\b")
 
-# Names of letters, of which each is a word: ideographs, hiragana, and scripts whose words only a dictionary tells.
+# Names of letters each of which is a word: ideographs, hiragana, and scripts whose words need a dictionary.
 ALONE = (
     *("CJK ", "IDEOGRAPHIC ", "TANGUT ", "NUSHU ", "KHITAN ", "HIRAGANA ", "HENTAIGANA "),
     *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TAI LE ", "NEW TAI LUE ", "TAI THAM ", "TAI VIET ", "AHOM "),
@@ -53,7 +53,7 @@ ZERO_WIDTH_SPACE = "\u200b"
 SPECIAL = {
     "z": "\u200d",
     "w": "\u200c",
-    "q": "\u00b7\u0387\u055f\u05f4\u2018\u2019\u2027\uff07",  # MidLetter and MidNumLet, less the full stops
+    "q": "\u00b7\u0387\u055f\u05f4\u2018\u2019\u2027\uff07",  # MidLetter and MidNumLet, without the full stops
     "p": "\u066b\u066c\u2044\uff0c\uff0e\uff1a",
 }
 
@@ -61,7 +61,7 @@ SPECIAL = {
 class _Kinds(dict[int, str]):
     """Kind of a character by its number: `a` letter, `h` Hebrew letter, `k` katakana, `i` letter that is a word, `d`
     digit, `n` another number, `m` mark, `z` joiner, `w` non-joiner, `f` other format character, `r` half of a flag, `q`
-    and `p` what stands within words and numbers, blank for white space, `_-'".,:` themselves, `s` all else."""
+    and `p` marks within words and numbers, blank for white space, `_-'".,:` themselves, `s` all else."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -103,10 +103,10 @@ WORD_KINDS = re.compile(rf"[ahdn_](?:f*[ahdn_mwz])+|k[mwz]*(?:f*k{_MARKS})+|i{_M
 
 
 def find_words(text: str, rules: str = UNICODE) -> list[str]:
-    """Return the words of a text that features count, in small letters: those of two or more letters, digits and marks,
+    """Return the words of a text that are features, in small letters: those of two or more letters, digits and marks,
     and each letter of a script without blanks; composed (NFC), without format characters such as soft hyphens.
 
-    rules : "unicode", "letters" as of `crfqn.tokenize`, or "blanks": what blanks part and has a letter or digit in it
+    rules : "unicode", "letters" as of `crfqn.tokenize`, or "blanks": blank-separated pieces with a letter or digit
     """
     text = text.lower()
     if rules == BLANKS:
@@ -122,12 +122,15 @@ def find_words(text: str, rules: str = UNICODE) -> list[str]:
 
 
 PENN, CHARACTERS = "penn", "characters"
-ENOUGH = 10_000  # tokens that a choice looks at
+ENOUGH = 10_000  # maximum number of tokens for a choice
 MOST_ABBREVIATIONS = 1000
-BLANK, STOP = "blank", "stop"  # what a token of raw text may have: a blank within it, a full stop at its end
+BLANK, STOP = (
+    "blank",
+    "stop",
+)  # forms of a token of raw text: with a blank within it, with a full stop at its end
 
 Span = tuple[int, int]
-# Pieces of what blanks part: web addresses, dots, dashes, marks that stand alone, commas and colons not between digits,
+# Parts of blank-separated pieces: web addresses, dots, dashes, single marks, commas and colons not between digits,
 # `&` and `@` not within words, and words. Marks that are not of ASCII are read as semicolons.
 PIECE = re.compile(
     r"(?i:https?://|www\.)[^\s<>\"]*[^\s<>\"'.,:;!?()\[\]{}]"
@@ -136,11 +139,11 @@ PIECE = re.compile(
 )
 CLITIC = re.compile(r"(?:n['’]t|['’](?:s|m|d|ll|re|ve))$", re.IGNORECASE)
 LONGEST_CLITIC = 3
-LONGEST_END = 3  # a full stop between quotation marks, at most
+LONGEST_END = 3  # characters after a word: at most a full stop between quotation marks
 HYPHENS = "\u2010\u2011"
 TWO_WORDS = dict.fromkeys(("cannot", "gonna", "gotta", "wanna", "gimme", "lemme"), 3)
 TWO_WORDS |= dict.fromkeys(("'tis", "'twas", "d'ye"), 2)
-# Of English: one of them counts unless the training data have it without its full stop as often.
+# Of English: each is an abbreviation unless the training data have it without its full stop as often.
 USUAL_ABBREVIATIONS = (
     *("Mr.", "Mrs.", "Ms.", "Dr.", "Prof.", "Rev.", "Hon.", "Gen.", "Col.", "Lt.", "Capt."),
     *("Sgt.", "Sen.", "Rep.", "Ph.D.", "Gov.", "St.", "Mt.", "Jr.", "Sr.", "Inc.", "Ltd."),
@@ -149,12 +152,12 @@ USUAL_ABBREVIATIONS = (
 )
 INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 LETTER_OR_DIGIT = re.compile(r"[^\W_]")
-APART = frozenset("'\"/\\&#*@¿¡§¶†‡•·")  # marks that do not close what is before them
+APART = frozenset("'\"/\\&#*@¿¡§¶†‡•·")  # marks that do not close a phrase
 QUOTES = frozenset(('"', "''", "``"))
 
 
 class _Marks(dict[int, str]):
-    """A semicolon for the number of a mark or a sign of money that is not of ASCII and stands in no word, or itself."""
+    """Map from a character's code to a semicolon for a non-ASCII mark or currency sign outside words, or itself."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -176,9 +179,9 @@ class Tokenizer(NamedTuple):
         "unicode" and "letters": as described above; "blanks": at white space; "penn": as the Penn Treebank,
         where `n't`, `'s` and other contractions and all punctuation are tokens, and a full stop is one unless it
         belongs to initials (`U.S.`) or one of the `abbreviations`; "characters": each character but white space.
-    share : float, or None if not known: of the training tokens those that it gets right
-    abbreviations : tokens of the training data that end in a full stop, the most frequent ones, and usual ones
-    forms : which of "blank" and "stop" the tokens of the training data have, None if not known
+    share : float, the fraction of training tokens that it gets right, None if unknown
+    abbreviations : the most frequent tokens of the training data with a full stop at the end, and usual ones
+    forms : those of "blank" and "stop" that the tokens of the training data have, None if unknown
     """
 
     name: str = UNICODE
@@ -187,7 +190,7 @@ class Tokenizer(NamedTuple):
     forms: tuple[str, ...] | None = None
 
     def spans(self, text: str) -> list[Span]:
-        """Return where the tokens of a text begin and end, in characters; in time linear in its length."""
+        """Return the start and end of each token of a text, in characters, in time linear in its length."""
         if self.name == LETTERS or (self.name == UNICODE and text.isascii()):
             return [match.span() for match in TOKEN.finditer(text)]
         if self.name == UNICODE:
@@ -198,21 +201,21 @@ class Tokenizer(NamedTuple):
         return [match.span() for match in re.finditer(r"\S+" if self.name == BLANKS else r"\S", text)]
 
     def _words(self, text: str, start: int, end: int) -> list[Span]:
-        """Return the tokens of a piece: without its full stop, its quotation mark, and with contractions parted."""
-        piece, behind = text[start:end], []
+        """Return the tokens of a piece: its full stop, its quotation mark and contractions are separate tokens."""
+        piece, suffixes = text[start:end], []
         if len(piece) == 1 or LETTER_OR_DIGIT.search(piece) is None:
             return [(start, end)]
         for _ in range(LONGEST_END):
             is_stop = text[end - 1] == "." and not self.is_abbreviation(text[start:end])
             if end - start > 1 and (is_stop or text[end - 1] in "'’"):
-                behind.append((end - 1, end))
+                suffixes.append((end - 1, end))
                 end -= 1
         while clitic := CLITIC.search(text, max(start + 1, end - LONGEST_CLITIC), end):
-            behind.append((clitic.start(), end))
+            suffixes.append((clitic.start(), end))
             end = clitic.start()
         cut = TWO_WORDS.get(text[start:end].lower())
         first = [(start, end)] if cut is None else [(start, start + cut), (start + cut, end)]
-        return first + behind[::-1]
+        return first + suffixes[::-1]
 
     def is_abbreviation(self, word: str) -> bool:
         """Return whether the full stop at the end of a word belongs to it."""
@@ -226,9 +229,8 @@ def tokenize(text: str, rules: str = UNICODE) -> list[str]:
     ----------
     text : str
     rules : {"unicode", "letters", "blanks", "penn", "characters"}, default "unicode"
-        "letters": a word is a run of letters and digits, without marks and joiners, which are tokens of their own, as
-        for models from before there were Unicode's rules; "blanks": at white space; "penn": as the Penn Treebank;
-        "characters": each by itself.
+        "letters": a word is a run of letters and digits; marks and joiners are separate tokens; "blanks": at white
+        space; "penn": as the Penn Treebank; "characters": a token each.
 
     Raises
     ------
@@ -255,8 +257,8 @@ NAMES = (UNICODE, LETTERS, BLANKS, PENN, CHARACTERS)
 def choose_tokenizer(
     items: Sequence[Sequence[str]], blanks: Sequence[Sequence[bool]] | None = None
 ) -> Tokenizer:
-    """Return the tokenizer that gets most tokens of some items right; ties go to "unicode", then in the order of
-    "blanks", "penn", "characters". `blanks` says of each token whether a blank follows it, where that is known."""
+    """Return the tokenizer that gets the maximum number of tokens of some items right; ties are resolved in the order
+    "unicode", "blanks", "penn", "characters". `blanks` has whether a blank follows each token, if known."""
     counts = Counter(token for item in items for token in item)
     ends = [
         token for token in counts if len(token) > 1 and token[-1] == "." and LETTER_OR_DIGIT.search(token)
@@ -272,7 +274,7 @@ def choose_tokenizer(
     candidates = [Tokenizer(UNICODE), Tokenizer(BLANKS), penn, Tokenizer(CHARACTERS)]
     step, written, n_tokens = max(1, sum(counts.values()) // ENOUGH), [], 0
     for i in range(0, len(items), step):
-        looked_at = slice(max(ENOUGH - n_tokens, 0))  # of a very long item its beginning
+        looked_at = slice(max(ENOUGH - n_tokens, 0))  # the beginning of a very long item
         text, spans = written_as(items[i][looked_at], None if blanks is None else blanks[i][looked_at])
         written.append((text, spans))
         n_tokens += len(spans)
@@ -287,8 +289,8 @@ def choose_tokenizer(
 
 
 def written_as(tokens: Sequence[str], blanks: Sequence[bool] | None = None) -> tuple[str, list[Span]]:
-    """Return a text of these tokens, and where each begins and ends in it. `blanks` says which tokens a blank follows;
-    without it, blanks stand where they usually do: none before closing marks and clitics, none behind opening ones."""
+    """Return a text of these tokens, and the start and end of each in it. `blanks` has whether a blank follows each
+    token; without it, there are the usual blanks: none before closing marks and clitics, none after opening marks."""
     text, is_open, was_joined = "", False, False
     spans: list[Span] = []
     for t, token in enumerate(tokens):
@@ -303,7 +305,7 @@ def written_as(tokens: Sequence[str], blanks: Sequence[bool] | None = None) -> t
             is_elision = is_long and token[-1] in "'’" and token[-2].isalpha()
             joins_right = kinds <= {"Ps", "Pi", "Sc"} or token in "¿¡" or is_elision
         around = tokens[t - 1].translate(KINDS).rstrip("mzwf")[-1:] + token[:1].translate(KINDS)
-        joins = was_joined or joins_left or set(around) <= {"i", "k"}  # a script whose words no blanks part
+        joins = was_joined or joins_left or set(around) <= {"i", "k"}  # a script without blanks between words
         if t and (not joins if blanks is None else blanks[t - 1]):
             text += " "
         spans.append((len(text), len(text) + len(token)))

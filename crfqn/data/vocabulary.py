@@ -1,4 +1,4 @@
-"""Names of features and their columns: the dictionaries that sequences are encoded with.
+"""Names of features and their columns: the dictionaries that encode sequences.
 
 `Columns` finds the columns of known names, `GrowingColumns` gives new names a column, and `Pairs` does either for the
 entries `name: value` of dicts. A `Vocabulary` is the names of a model, in the order of their columns.
@@ -20,8 +20,8 @@ from crfqn.data.attributes import SEPARATOR, attributes
 from crfqn.errors import InputError
 
 UNSEEN = -1
-# Where the value begins in the name of a feature that dicts give as name and value, `name=value`. It begins nowhere in
-# a name that stands for itself; of some names it is not known, or a name was met both ways.
+# The start of the value in the name of a feature that a dict gives as name and value, `name=value`. A plain name has
+# none; for some names it is unknown, or a name occurred both ways.
 NO_VALUE, UNKNOWN_VALUE = 0, -1
 NO_COLUMNS = np.empty(0, np.int64)
 MOST_UNKNOWN = 1000
@@ -73,9 +73,8 @@ NO_VALUES = Columns({0: UNSEEN, 1: UNSEEN})
 class Pairs(dict[str, Columns | GrowingColumns]):
     """Map from the name of a dict's entry to the columns of its values; `columns` are those of names alone.
 
-    A pair that was met before costs no new string. Pairs of known columns find `a=b=c` under `a` and under `a=b`; the
-    separator may be another one. Names
-    that stand for themselves are added when they are met, and up to MOST_UNKNOWN names that are not known.
+    The look-up of a known pair makes no string. Pairs of known columns find `a=b=c` under `a` and under `a=b`; the
+    separator may be another one. Plain names are added at their first look-up, and up to MOST_UNKNOWN unknown names.
     """
 
     columns: Columns | GrowingColumns
@@ -83,7 +82,7 @@ class Pairs(dict[str, Columns | GrowingColumns]):
 
     @classmethod
     def known(cls, columns: Columns, separator: str = "=") -> Pairs:
-        """Return the pairs that the names of known columns can be read as."""
+        """Return all pairs into which the names of known columns can be split."""
         pairs = cls()
         pairs.columns = columns
         for name, column in columns.items():
@@ -100,7 +99,7 @@ class Pairs(dict[str, Columns | GrowingColumns]):
 
     @classmethod
     def growing(cls) -> Pairs:
-        """Return pairs that give what is new a column."""
+        """Return pairs that give each new pair a column."""
         pairs = cls()
         pairs.columns = GrowingColumns(count().__next__)
         return pairs
@@ -122,8 +121,8 @@ class Pairs(dict[str, Columns | GrowingColumns]):
         return values
 
     def sorted_names(self, separator: str = "=") -> tuple[NDArray[np.int32], Vocabulary]:
-        """Return the place of each column, and behind them UNSEEN, in a vocabulary sorted by name; a pair is named
-        `name=value`, with the separator between."""
+        """Return the place of each column, then UNSEEN, in a vocabulary sorted by name; a pair is named `name=value`,
+        with the separator between."""
         names, columns = [*map(str, self.columns)], [*self.columns.values()]
         starts = [NO_VALUE] * len(names)
         for name, values in self.items():
@@ -145,17 +144,21 @@ class Pairs(dict[str, Columns | GrowingColumns]):
 class Vocabulary:
     """Distinct names of features in the order of their columns.
 
-    `value_starts` is where the value begins in each name, NO_VALUE (the default) or UNKNOWN_VALUE. Where
-    `has_attributes`, dicts are named as CRFsuite's bindings name them (`word:dog` instead of `word=dog`).
+    `value_starts` is the start of the value in each name, NO_VALUE (the default) or UNKNOWN_VALUE. With
+    `has_attributes`, features of dicts are named as in CRFsuite's bindings (`word:dog` instead of `word=dog`).
     """
 
     bigram_columns = only_bigram_columns = NO_COLUMNS  # of features of label pairs; and those of nothing else
     has_edges = True  # whether pairs of neighbouring labels have weights that are the same everywhere
-    encodes_items = False  # whether items have a form of the vocabulary's own, which these two encode
-    takes = "features"  # what a position of an item is: features, columns, or a text that is cut into words
+    encodes_items = (
+        False  # whether items have a form that only the vocabulary encodes (`encode`, `encode_rows`)
+    )
+    takes = (
+        "features"  # the kind of a position of an item: features, columns, or a text that is cut into words
+    )
     is_hashed = False  # whether features share columns, which have no names then
     source: dict[str, Any] | None = None  # the templates that make the features
-    tokenizer: Any = None  # what cuts raw text
+    tokenizer: Any = None  # of raw text
     encode: Callable[[Any], Any]
     encode_rows: Callable[[Any], Any]
 
@@ -185,7 +188,7 @@ class Vocabulary:
         return Pairs.known(columns, SEPARATOR if self.has_attributes else "=")
 
     def grown(self, other: Vocabulary) -> Vocabulary:
-        """Return the names, and behind them those of another vocabulary that are new; itself where nothing is new."""
+        """Return the names, then the new ones of another vocabulary; itself if there are none."""
         starts = dict(zip(self.names, self.value_starts.tolist(), strict=True))
         for name, start in zip(other.names, other.value_starts.tolist(), strict=True):
             if starts.setdefault(name, start) != start:
@@ -195,7 +198,7 @@ class Vocabulary:
         return Vocabulary([*starts], [*starts.values()], self.has_attributes)
 
     def stored_source(self) -> dict[str, Any] | None:
-        """Return what a model file keeps of the source of the names."""
+        """Return the source of the names as a model file keeps it."""
         return self.source
 
     def named(self, items: Any) -> Any:

@@ -179,7 +179,7 @@ def read_vocabulary(file: ModelFile) -> Vocabulary | None:
 
 def read_size(file: ModelFile, n_states: int) -> int:
     """Return the number of features; ModelFileError where weights of so many states could not be numbered by int64."""
-    return file.count("n_features", most=(2**63 - 1) // max(n_states, 1) - n_states - 1)
+    return file.count("n_features", maximum=(2**63 - 1) // max(n_states, 1) - n_states - 1)
 
 
 def check_transitions(file: ModelFile, n_states: int) -> None:

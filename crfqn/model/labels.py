@@ -173,7 +173,7 @@ def read_rows(file: ModelFile, tree: LabelTree, separator: str) -> RowForm | Non
     """Return the form of labels as rows of parts, None for names; ModelFileError unless the taxonomy's names fit. More
     levels than the tree's are accepted: a table may have columns that none of its rows used."""
     longest = max(1 + str(name).count(separator) for name in tree.names)
-    levels = file.count("label_levels", most=longest + MOST_UNUSED)
+    levels = file.count("label_levels", maximum=longest + MOST_UNUSED)
     if levels == 0:
         return None
     n_levels = file.count("label_levels", longest, longest + MOST_UNUSED)

@@ -1,8 +1,8 @@
 """Reader of ARFF files with a hierarchical class, as in ImageCLEF 2007: numbers, and a label's path in a tree.
 
-Of the header, `@attribute NAME numeric` (or real, integer) and one `@attribute NAME hierarchical PATH,PATH,...` are
-known; a path is written `6/2/0`. A data row lists the nodes on the way to its label, `6@6/2@6/2/0`, or the label alone.
-SciPy refuses hierarchical attributes. Format: Vens et al., Clus manual, "Hierarchical multi-label classification".
+The header may have `@attribute NAME numeric` (or real, integer) and one `@attribute NAME hierarchical PATH,PATH,...`; a
+path is written `6/2/0`. A data row lists the nodes on the path to its label, `6@6/2@6/2/0`, or the label alone. SciPy
+refuses hierarchical attributes. Format: Vens et al., Clus manual, "Hierarchical multi-label classification".
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def read_hierarchical_arff(path: str | Path) -> Documents:
                 raise DataError(f"{where}: expected a finite number, got {shorten(field)}")
         rows.append(values)
     if not rows:
-        raise DataError(f"{path}: no rows behind @data")
+        raise DataError(f"{path}: no rows after @data")
     taxonomy = open_taxonomy(paths or sorted(set(labels)), labels, separator=SEPARATOR)
     return Documents(csr_array(np.array(rows)), labels, taxonomy, feature_names=names)
 
 
 def _read_header(path: str | Path, lines: Iterator[tuple[str, str]]) -> tuple[list[str], int, list[str]]:
-    """Read everything down to `@data`: return the names of the numbers' columns, the number of the hierarchical
-    column, and the tree's paths that it declares. The lines behind it are left in the iterator."""
+    """Read the lines up to `@data`: return the names of the numbers' columns, the number of the hierarchical column,
+    and the tree's paths that it declares. The lines after `@data` remain in the iterator."""
     names: list[str] = []
     label_column, paths = -1, list[str]()
     for where, line in lines:

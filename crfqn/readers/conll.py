@@ -1,7 +1,7 @@
 """Reader and writer of columns of text, as in CoNLL's shared tasks: a position a line, a blank line after each item.
 
 `word POS label`, separated by blanks or tabs; the label is the last column, and files without it hold items to be
-labelled. Lines `-DOCSTART- ...`, which part the documents of CoNLL-2002 and 2003, end an item and are no position.
+labelled. Lines `-DOCSTART- ...`, which separate the documents of CoNLL-2002 and 2003, end an item and are no position.
 Sources: the introductions to the shared tasks of CoNLL-2000 (Tjong Kim Sang, Buchholz: chunking), CoNLL-2002 (Tjong Kim
 Sang) and CoNLL-2003 (Tjong Kim Sang, De Meulder: language-independent named entity recognition).
 """
@@ -30,7 +30,7 @@ from crfqn.readers.items import Labeled, Places, in_line
 WORD_AND_TAG = ("w", "pos")
 STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
 USUAL_NAMES = ("w", "pos", "chunk")
-TAB, FIRST = "\t", 10_000  # lines that tell whether tabs alone part the columns
+TAB, FIRST = "\t", 10_000  # lines from which `splits_at_tabs` decides
 DOCUMENT_START = "-DOCSTART-"
 COMMENT = re.compile(r"#[ \t]")
 FIELD = re.compile(r"[^ \t]+")  # as of `blank_parted`
@@ -58,25 +58,25 @@ def read_conll(
     columns : sequence of str, or None
         Names of the columns before the label. None: as many as the first line has, called w, pos, chunk, column3, ...
     is_labeled : bool, default True
-        With `columns=None` or `has_more`, whether the last column is the label; otherwise a line may have it or not.
+        With `columns=None` or `has_more`, whether the last column is the label; otherwise each line may omit it.
     comment : str, optional
-        Lines that begin with it are skipped; "": none are. None: lines before an item's first token that begin with "#"
-        and a blank, if the file shows that they are no tokens (`Comments`); a CommentWarning names the first one.
+        Lines that begin with it are skipped; "": none. None: lines before an item's first token that begin with "#" and
+        a blank, if the file shows that they are no tokens (`Comments`); a CommentWarning names the first one.
     separator : str, optional
-        What stands between columns; None: tabs where all of the first lines have as many, so that words may have
-        blanks, else any number of blanks and tabs.
+        The text between columns; None: a tab if all of the first lines have the same number of them, so that words may
+        have blanks, else any number of blanks and tabs.
     has_more : bool, default False
-        Whether there may be others behind `columns`, as many as the first line has.
+        Whether there may be other columns after `columns`, as many as in the first line.
 
     Returns
     -------
     Labeled
-        `inputs` are TokenColumns; a label that is not there is an empty text.
+        `inputs` are TokenColumns; a missing label is an empty text.
 
     Raises
     ------
     DataError
-        A line with another number of columns, bad UTF-8 (file and line are named), no items at all.
+        A line with another number of columns, invalid UTF-8 (file and line are named), no items at all.
     """
     shown, numbered = shown_name(path), text_lines(path)
     first_lines = list(itertools.islice(numbered, FIRST))
@@ -153,7 +153,7 @@ def read_conll(
 class Comments:
     """Lines before an item's first token that begin with "#" and a blank and are no tokens.
 
-    A token has as many fields as the others, `width`, and ends with a field that another one ends with, `last`.
+    A token has as many fields as the others, `width`, and shares its last field with another one, `last`.
     """
 
     separator: str | None
@@ -162,10 +162,10 @@ class Comments:
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> Comments | None:
-        """Return what comments are in a file with these first lines; None if they show none.
+        """Return the comments of a file with these first lines; None if it seems to have none.
 
-        They do where one has another number of fields than more than half of the tokens, or where one stands before
-        each of several items and none could be a token. There are none where "#" is a token within an item.
+        Such lines are comments if one has another number of fields than more than half of the tokens, or if one is
+        before each of several items and none could be a token. There are none if "#" is a token within an item.
         """
         candidates: list[str] = []
         tokens: list[str] = []
@@ -199,7 +199,7 @@ class Comments:
 
 
 def token_lines(lines: Sequence[str]) -> list[str]:
-    """Return the lines that are tokens, without blank ones, those that part documents, and comments."""
+    """Return the lines that are tokens, without blank ones, separators of documents, and comments."""
     comments = Comments.of(lines)
     tokens: list[str] = []
     is_begun = False
@@ -216,8 +216,8 @@ def conll_lines(
     labeled: Labeled, added: Sequence[Sequence[str]] | None = None, separator: str = " ", last: str = ""
 ) -> Iterator[str]:
     """Yield each item's text: columns, labels if any is known, and an `added` column, such as predictions, after
-    `last`, by default the separator. InputError, naming the place, for a text that is empty or has blanks (where tabs
-    part the columns, tabs): columns could not be told apart."""
+    `last`, by default the separator. InputError, naming the place, for a text that is empty or contains the separator
+    (blanks, or tabs between columns), with which columns would be ambiguous."""
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         rows = [list(map(str, position.values())) for position in item]
         if any(labels):
@@ -240,7 +240,7 @@ def _check_columns(where: str, row: Sequence[str], separator: str = " ") -> None
 
 
 def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | None) -> str:
-    """Return a line with a label in the column of this number, which is added where it is not there."""
+    """Return a line with a label in the column of this number, which is added if it is missing."""
     label = labels[0]
     if separator is not None:
         if any(character in label for character in f"{separator}\n\r"):
@@ -256,8 +256,8 @@ def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | 
 
 
 def splits_at_tabs(lines: Sequence[str], columns: Sequence[str] | None = None) -> bool:
-    """Return whether tabs alone part the columns, so that a word may have blanks in it: all lines have as many, and as
-    many as the `columns` and a label need, where these are known."""
+    """Return whether tabs alone separate the columns, so that a word may contain blanks: all lines have the same number
+    of them, which fits the `columns` and a label if these are known."""
     return _tabs_part(token_lines(lines), columns)
 
 
@@ -285,13 +285,13 @@ def usual_names(n: int) -> list[str]:
 
 
 def column_names(lines: Sequence[str]) -> list[str]:
-    """Return names for the columns of lines whose last one is the label, by the first of them; [] for none."""
+    """Return names for the columns, the last one the label, by the first of the lines; [] for none."""
     separator, tokens = TAB if splits_at_tabs(lines) else None, token_lines(lines)
     return usual_names(len(fields_of(tokens[0], separator)) - 1 if tokens else 0)
 
 
 def fields_of(line: str, separator: str | None = None) -> list[str]:
-    """Return the columns of a line, parted by a separator, or by any number of blanks and tabs; [] of a blank line."""
+    """Return the columns of a line, split at a separator, or at any number of blanks and tabs; [] for a blank line."""
     if separator is not None:
         return [] if is_blank(line) else line.split(separator)
     return blank_parted(line)

@@ -68,7 +68,7 @@ def read_conllu(
     facts["has_space_after"] = has_space_after
     if has_space_after:
         tokens.blanks = blanks
-    elif None not in blanks_of_text:  # a file with neither does not tell where blanks are
+    elif None not in blanks_of_text:  # with neither, the blanks are unknown
         tokens.blanks = [has_blank for item in blanks_of_text for has_blank in item or ()]
     relabel = in_line(partial(_relabelled, name=label))
     return Labeled(tokens, labels, places=Places.of_items(shown, lines, relabel))
@@ -90,7 +90,7 @@ def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
 
 
 def _field(where: str, field: str, name: str, text: str) -> str:
-    """Return a field with another text, or with it under a key of the field if `name` says one."""
+    """Return a field with another text, or with it under a key of the field if `name` has one."""
     if any(character in text for character in "\t\n\r"):
         raise InputError(f"{where}a tab or a line's end in {name!r}")
     _, _, key = name.partition(":")
@@ -111,8 +111,8 @@ def _relabelled(line: str, labels: Sequence[str], name: str) -> str:
 
 
 def _words(shown: str, block: list[tuple[int, str]]) -> list[tuple[int, list[str], bool]]:
-    """Return the words of a sentence, each with its line and its ten fields, and whether a blank stands behind it: none
-    does within a multiword token."""
+    """Return the words of a sentence, each with its line, its ten fields, and whether a blank follows it, which is not
+    so within a multiword token."""
     words: list[tuple[int, list[str], bool]] = []
     last, has_blank = 0, True  # of a multiword token
     for number, line in block:
@@ -140,7 +140,7 @@ def _words(shown: str, block: list[tuple[int, str]]) -> list[tuple[int, list[str
 
 
 def _blanks_of_text(block: list[tuple[int, str]], forms: list[str]) -> list[bool] | None:
-    """Return whether a blank stands behind each word in the comment `# text`, None if it has not just these words."""
+    """Return whether a blank follows each word in the comment `# text`, None if its words are not exactly these."""
     comments = (line[1:].partition("=") for _, line in block if line.startswith("#"))
     text = next((value.strip() for name, _, value in comments if name.strip() == "text"), "")
     at, blanks = 0, []
@@ -155,8 +155,8 @@ def _blanks_of_text(block: list[tuple[int, str]], forms: list[str]) -> list[bool
 
 
 def _texts(shown: str, words: list[tuple[int, list[str], bool]], name: str) -> list[str]:
-    """Return a field of each word as it is written, or the value of one key of it, "_" for none; DataError for a key
-    that comes twice."""
+    """Return a field of each word unchanged, or the value of one key of it, "_" for none; DataError for a key that
+    occurs twice."""
     field, _, key = name.partition(":")
     column = 1 + FIELDS.index(field)
     if not key:
@@ -189,5 +189,5 @@ FORMAT = Format(
     _begins,
     names_columns=True,
     is_unicode=True,
-    columns=("form",),  # lemmas and tags are what a tagger is to find
+    columns=("form",),  # lemmas and tags are labels of a tagger
 )

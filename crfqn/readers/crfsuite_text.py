@@ -1,8 +1,8 @@
 r"""CRFsuite's text format: `label TAB attribute[:value] TAB ...` a position; a blank line ends an item.
 
-In an attribute's name `\:` stands for a colon and `\\` for a backslash; a missing value is 1; an attribute
-that comes twice at a position counts with the sum. An empty label means that none is known. A line `@weight:2.5` before
-an item's first position is the item's weight. Format: Okazaki, CRFsuite manual, section "Data format".
+In an attribute's name `\:` means a colon and `\\` a backslash; a missing value is 1; the values of an attribute that
+occurs twice at a position are summed. An empty label means an unknown one. A line `@weight:2.5` before an item's first
+position is the item's weight. Format: Okazaki, CRFsuite manual, section "Data format".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from crfqn.numerals import number_in
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines
 from crfqn.readers.items import Labeled, Places, in_line
 
-# A name: anything but colon and backslash, or any character behind a backslash; a last backslash counts.
+# A name: anything but colon and backslash, or any character after a backslash; a last backslash belongs to it.
 ATTRIBUTE = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)
 ESCAPED = re.compile(r"\\([:\\])")
 VALUE = re.compile(r":[-+0-9.eE]+$")
@@ -27,13 +27,13 @@ ITEM_WEIGHT = "@weight"
 def read_crfsuite_text(path: Readable) -> Labeled:
     """Read CRFsuite's text: items are lists of dicts `attribute -> float`; `weights` if any item has one
     (`@weight:2.5`). DataError for an attribute without name or finite value (file, line and field named), no items, an
-    unknown declaration, spaces in the place of tabs."""
+    unknown declaration, spaces instead of tabs."""
     shown = shown_name(path)
     inputs: list[list[dict[str, float]]] = []
     labels: list[list[str]] = []
     lines: list[list[int]] = []
     weights: dict[int, float] = {}
-    known: dict[str, str] = {}  # of each text one copy: most attributes come again
+    known: dict[str, str] = {}  # one copy of each text, since attributes usually repeat
     for block in item_lines(path):
         item: list[dict[str, float]] = []
         item_labels: list[str] = []
@@ -53,7 +53,7 @@ def read_crfsuite_text(path: Readable) -> Labeled:
                 )
             attributes: dict[str, float] = {}
             for column, field in enumerate(fields, start=2):
-                if field:  # none stands behind a tab at the end of the line
+                if field:  # it is empty after a tab at the end of the line
                     name, value = field, 1.0
                     if ":" in field or "\\" in field:
                         name, value = _attribute(f"{where}, field {column}", field)
@@ -117,9 +117,7 @@ def _item_weight(where: str, label: str, has_positions: bool) -> float:
             f"{where}: the declaration {name!r} is not known; expected @weight:<number>, or a label and a tab"
         )
     if has_positions:
-        raise DataError(
-            f"{where}: {label!r} stands behind positions of its item; expected it before the first"
-        )
+        raise DataError(f"{where}: {label!r} comes after positions of its item; expected it before the first")
     weight = number_in(text)
     if not (math.isfinite(weight) and weight >= 0):
         raise DataError(f"{where}: expected @weight:<number of at least 0>, got {label!r}")

@@ -1,9 +1,9 @@
-"""Files of a dataset: their names, checksums and addresses, where on this machine they lie, and how they come here.
+"""Files of a dataset: their names, checksums and addresses, their places on this machine, and their download.
 
-Files are looked for in the folder that the environment variable CRFQN_DATA names (and the folders directly in
-it), then in the cache (CRFQN_CACHE, else the system's). The transfer itself is pooch's (temporary file, moved into
-place when complete). Added here: short waits, a limit on the whole transfer, progress, and one error that says of
-every address why it failed.
+Files are searched in the folder that the environment variable CRFQN_DATA names (and the folders directly in it), then
+in the cache (CRFQN_CACHE, else the system's). The transfer itself is pooch's (temporary file, moved into place when
+complete). This module adds short timeouts, a limit on the whole transfer, progress, and one error with the reason of
+every address.
 """
 
 import hashlib
@@ -23,18 +23,18 @@ OnProgress = Callable[[int, int], None]  # called with bytes received, and bytes
 
 
 class DownloadError(DataError):
-    """Error of a download that no address delivered; the text has a line for each address."""
+    """Error of a download that failed from all addresses; the text has a line for each address."""
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """File that holds the dataset, or one part of it."""
+    """File of the dataset, or of one part of it."""
 
     name: str  # in the cache and in the folders that are searched
     also_named: tuple[str, ...] = ()  # of the same content, packed or not, perhaps below a folder
-    part: str = ""  # files of the same part are alternatives; of each part one is needed
+    part: str = ""  # files of the same part are alternatives; each part needs one
     addresses: tuple[str, ...] = ()  # URLs, in the order of trying
-    sha256: str = ""  # of the file as it is; empty where it is not known, as are the others
+    sha256: str = ""  # of the file's bytes; empty if unknown, as are the others
     sha256_unpacked: str = ""  # without gzip's compression, so that every packing passes
     size: int = 0  # in bytes
     reader: str = ""  # if it is not the dataset's
@@ -73,7 +73,7 @@ class DataFile:
         on_progress: OnProgress | None = None,
     ) -> None:
         """Fetch the file from the first address that works; nothing appears at `target` before it is complete.
-        `timeout` is seconds to wait for a sign of life, `limit` for everything."""
+        `timeout` is the maximum time without received bytes, `limit` the maximum in all, in seconds."""
         import pooch
 
         try:
@@ -129,7 +129,7 @@ def cache_folder() -> Path:
 
     try:
         return Path(pooch.os_cache("crfqn"))
-    except RuntimeError as error:  # as in containers with the number of a user that has no name
+    except RuntimeError as error:  # as in containers, for a user's number without a name
         raise DataUnavailableError(
             "there is no home folder, and so no folder for downloads: set CRFQN_CACHE to a folder that can be "
             "written, or CRFQN_DATA to one that has the data"
@@ -137,7 +137,7 @@ def cache_folder() -> Path:
 
 
 class _TransferLimit:
-    """A progress bar in pooch's sense, which reports progress and ends a transfer that takes too long."""
+    """A progress bar for pooch, which reports progress and ends a transfer that takes too long."""
 
     def __init__(self, end: float | None, on_progress: OnProgress | None) -> None:
         self.total = 0
@@ -162,7 +162,7 @@ class _TransferLimit:
 
 def _resolve(address: str, timeout: float) -> None:
     """Look the host up within `timeout`; the system's resolver may take half a minute without a network."""
-    import socket  # with what follows a tenth of the time that `crfqn predict` takes to start
+    import socket  # here, since these imports take a tenth of the start of `crfqn predict`
     import urllib.request
     from urllib.parse import urlsplit
 

@@ -1,6 +1,6 @@
 """Registry of datasets: entries described by files `data/<name>.toml`, finding, fetching, checking and reading them.
 
-An entry holds title, licence, source, reader, the files (of each part any one is enough) and what must be in them.
+An entry holds title, licence, source, reader, the files (one of each part is enough) and their expected content.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ COUNTS = {
 
 @dataclass(frozen=True)
 class Content:
-    """Expected counts of a dataset; None where there is nothing to count."""
+    """Expected counts of a dataset; None for those that do not apply."""
 
     n_items: int
     n_labels: int
-    n_train: int | None = None  # items of the training part that the data brings
+    n_train: int | None = None  # items of the data's own training part
     n_positions: int | None = None  # and distinct label sequences, of sequences
     n_distinct_items: int | None = None
     n_features: int | None = None  # columns that have an entry in the training part
     n_nodes: int | None = None  # of the taxonomy
-    sha256: str = ""  # the data's `digest()`; empty where it is not the same everywhere, or not known
-    at_least: bool = False  # counts are floors, as the data depends on what is installed, say
+    sha256: str = ""  # the data's `digest()`; empty if it differs by machine or is unknown
+    at_least: bool = False  # counts are lower bounds, for example if the data depends on what is installed
 
     def differences(self, data: Data) -> str:
         """Return the counts that differ, in words; empty when all agree."""
@@ -86,11 +86,11 @@ def counts(data: Data) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Verification:
-    """Outcome of a dataset's check, by the kind that could be made.
+    """Outcome of a dataset's check, by the kind of check that was possible.
 
     `check` is "file" (checksums of the files), "content" (counts, and checksum over all labels and inputs), "sizes"
-    (the counts agree, no checksum is known), "floors" (enough of it: data differs by machine, or is not known that
-    well) or "counts" (they agree, the checksum does not: a similar file, not the same data).
+    (the counts agree, no checksum is known), "floors" (the counts reach their lower bounds: data differs by machine, or
+    exact counts are unknown) or "counts" (they agree, the checksum does not: a similar file, not the same data).
     """
 
     paths: tuple[Path, ...]
@@ -99,14 +99,14 @@ class Verification:
 
     @property
     def is_passed(self) -> bool:
-        """Whether the data is what it should be, as far as the check can tell."""
+        """Whether the check found the expected data."""
         return self.check != "counts"
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Dataset of the registry: its files have the format `reader`, read with `options`; `shape` is rows and columns of
-    images, `by_hand` how to get files without address."""
+    images, `by_hand` the advice for files without address."""
 
     name: str
     title: str
@@ -121,7 +121,7 @@ class Dataset:
 
     @property
     def is_embedded(self) -> bool:
-        """Whether the data is generated from installed packages, and so is always there."""
+        """Whether the data is generated from installed packages, and so is always available."""
         return self.reader in GENERATORS
 
     def locate(self) -> tuple[Path, ...]:
@@ -132,9 +132,9 @@ class Dataset:
     def fetch(
         self, timeout: float = 5.0, limit: float | None = None, on_progress: OnProgress | None = None
     ) -> tuple[Path, ...]:
-        """Return the paths of the files, downloaded if not here; `timeout` is seconds to wait for a sign of life,
-        `limit` for all. DataUnavailableError names every failed address; DataError: not the dataset came, and is
-        deleted."""
+        """Return the paths of the files, downloaded if missing; `timeout` is the maximum time without received bytes,
+        `limit` the maximum in all, in seconds. DataUnavailableError names every failed address; DataError if the
+        download was not the dataset and has been deleted."""
         end = None if limit is None else time.monotonic() + limit
         paths: list[Path] = []
         downloads: dict[Path, str] = {}  # addresses by path
@@ -166,8 +166,8 @@ class Dataset:
         return tuple(paths)
 
     def verify(self, paths: Sequence[Path] = ()) -> Verification:
-        """Check files (by default the located ones) by checksums where they are known, else by content;
-        DataUnavailableError where one is missing, DataError where a checksum or count disagrees."""
+        """Check files (by default the located ones) by checksums if they are known, else by content;
+        DataUnavailableError if one is missing, DataError if a checksum or count disagrees."""
         paths = tuple(paths) or self._located()
         files = [self._file(path) for path in paths]
         for path, file in zip(paths, files, strict=True):
@@ -208,7 +208,7 @@ class Dataset:
         return data
 
     def how_to_find(self) -> str:
-        """Return sentences saying which files are missing, where they were looked for and how to get them."""
+        """Return a message with the missing files, the searched folders and how to get the files."""
         every = parts(self.files)
         missing = [part for part, path in zip(every, self._found(), strict=True) if path is None]
         names = ", ".join(file.name for part in missing for file in (part if len(every) == 1 else part[:1]))
@@ -288,7 +288,7 @@ def _read_entry(path: Path) -> Dataset:
 
 
 def bundled(kind: Literal["models", "data"]) -> Path:
-    """Return the folder `models` of recipes or `data` of datasets: in a wheel `crfqn/_bundled/`, else beside crfqn."""
+    """Return the folder `models` of recipes or `data` of datasets: in a wheel `crfqn/_bundled/`, else next to crfqn."""
     candidates = (PACKAGE / "_bundled" / kind, PACKAGE.parent / kind)
     for folder in candidates:
         if folder.is_dir():
@@ -299,8 +299,8 @@ def bundled(kind: Literal["models", "data"]) -> Path:
     )
 
 
-# What reads the files of a dataset: the formats of `crfqn.readers`, and the forms that only collections have. A reader
-# takes one file; the last of several is for the test.
+# Readers of a dataset's files: the formats of `crfqn.readers`, and the formats of single collections. A reader takes
+# one file; the last of several is the test part.
 READERS: dict[str, Callable[..., Any]] = {name: format.read for name, format in FORMATS.items()} | {
     "letter-table": lambda path, shape: read_letter_table(path, shape[0] * shape[1]),
     "letter-matlab": read_letter_matlab,
@@ -315,13 +315,13 @@ GENERATORS: dict[str, Callable[[], Data]] = {"digits": make_digit_strings, "docs
 
 def read_files(reader: str, paths: Sequence[Path], **options: Any) -> Data:
     """Read a dataset from its files, one a part, with the options of their format; DataError for malformed files, or
-    such as do not belong together. Labels are texts, whatever they look like."""
+    files that do not belong together. Labels are texts, even if they are numbers."""
     try:
         if reader in PAIRS:
             data = [PAIRS[reader](*pair, **options) for pair in zip(paths[::2], paths[1::2], strict=True)]
         else:
             data = [READERS[reader](path, **options) for path in paths]
         joined = reduce(lambda train, test: train.joined(test), data)
-    except InputError as error:  # parts that are fine alone
+    except InputError as error:  # of parts that are valid alone
         raise DataError(f"{', '.join(map(str, paths))}: {error}") from error
     return replace(joined, has_numbers=False)

@@ -1,4 +1,4 @@
-"""What a file format is: a row of the registry, made in the module that reads and writes its files."""
+"""Definition of a file format: a row of the registry, made in the module that reads and writes its files."""
 
 from __future__ import annotations
 
@@ -33,33 +33,34 @@ class Format:
         SEQUENCES, DOCUMENTS, and ROWS: documents whose inputs are cells.
     read : callable
         `read(source, **options) -> Labeled or Documents`.
-    write : callable, or None where the format has no place for labels
-        `write(batches) -> bytes or a text a batch` of pairs (data, predicted or None). Predictions stand in a column of
-        their own where the format has room for one, else they replace the labels.
+    write : callable, or None if the format cannot hold labels
+        `write(batches) -> bytes or a text a batch` of pairs (data, predicted or None). Predictions are an additional
+        column if the format can have one, else they replace the labels.
     cut : callable, or None
-        `cut(**options of read)` returns how the format is read in parts; None: a file is read as a whole.
+        `cut(**options of read)` returns the function that cuts a file into parts; None: a file is read as a whole.
     begins : callable, or None
         `begins(lines) -> bool`: whether the first lines of a file (the first one not blank, the last one whole) look
-        like the format. Formats are tried in the order of the registry. None: only the name tells the format.
+        like the format. Formats are tried in the order of the registry. None: only the name gives the format.
     ranked : str
-        The line before each of the best labellings of an item, made of its `rank` and `probability`; empty where the
-        format has no place for several labellings.
+        The line before each of the best labellings of an item, made of its `rank` and `probability`; empty if the
+        format cannot hold several labellings.
     item_end : str
-        How an item ends, for messages.
+        The end of an item, in words, for messages.
     names_columns : bool
-        Whether a file says what is in a column. Models of columns then read it if its first lines begin so (`begins`).
+        Whether a file names its columns. Models of columns then read it if its first lines are like the format
+        (`begins`).
     is_unicode : bool
         Whether the format is UTF-8 by definition.
     features : tuple of str
         The kinds of features (`crfqn.data_options`) that its items may have.
     kind_of : callable or None
-        `kind_of(name, lines)` returns what a file with these first lines holds, SEQUENCES or DOCUMENTS, and whether
-        positions have features of their own names. None: where the format holds several, the user says which.
+        `kind_of(name, lines)` returns the kind of a file with these first lines, SEQUENCES or DOCUMENTS, and whether
+        positions have named features. None: if the format holds several kinds, the user chooses.
     titles, delimiter : callable or None, and str
-        Of tables: `titles(path, lines)` returns the names of a file's columns, and what is between the cells of a row
-        where these are text.
+        Of tables: `titles(path, lines)` returns the names of a file's columns; the text between the cells of a row if
+        the table is text.
     columns : tuple of str
-        The columns that a model reads where its recipe names none; empty: all.
+        The columns that a model reads if its recipe names none; empty: all.
     is_uncut : bool
         Whether it is running text, which the option `tokens` cuts into words.
     holds_nested : bool
@@ -87,7 +88,7 @@ class Format:
     holds_nested: bool = False
 
     def options(self) -> tuple[str, ...]:
-        """Return the names of the options that reading takes."""
+        """Return the names of the reader's options."""
         return options_of(self.read)
 
 
@@ -97,27 +98,27 @@ def options_of(reader: Callable[..., Data]) -> tuple[str, ...]:
 
 
 def by_lines(**_: Any) -> Cut:
-    """Return how a format is cut that has an item a line, whatever the options."""
+    """Return the function that cuts a format with an item a line; it ignores the options."""
     return cut_at_lines
 
 
 def by_blank_lines(**_: Any) -> Cut:
-    """Return how a format is cut that has a blank line after each item."""
+    """Return the function that cuts a format with a blank line after each item."""
     return cut_at_blank_lines
 
 
 def each(lines: Callable[[Any, Any], Iterable[str]]) -> Callable[[Batches], Iterable[str]]:
-    """Return a writer of batches from one of data and predictions."""
+    """Return a writer of batches, given one of data and predictions."""
     return lambda batches: ("".join(lines(data, predicted)) for data, predicted in batches)
 
 
 def instead(lines: Callable[[Any], Iterable[str]]) -> Callable[[Batches], Iterable[str]]:
-    """Return a writer that puts predictions in the place of labels."""
+    """Return a writer that replaces the labels by predictions."""
     return each(lambda data, predicted: lines(data if predicted is None else relabeled(data, predicted)))
 
 
 def relabeled(data: Data, predicted: Sequence[Any]) -> Data:
-    """Return the data with predictions in the place of labels; InputError where they do not fit the items."""
+    """Return the data with predictions instead of labels; InputError if they do not fit the items."""
     what = "items" if isinstance(data, Labeled) else "documents"
     if len(predicted) != data.n_items:
         raise InputError(f"predicted: expected labels for {data.n_items} {what}, got {len(predicted)}")
@@ -136,7 +137,7 @@ def relabeled(data: Data, predicted: Sequence[Any]) -> Data:
     return replace(data, labels=texts)
 
 
-# ---- what several readers need
+# ---- shared by several readers
 
 
 def item_lines(path: Readable) -> Iterator[list[tuple[int, str]]]:

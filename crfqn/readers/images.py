@@ -98,10 +98,10 @@ def _documents(
 
 
 def make_digit_strings(n_train: int = 1500, n_test: int = 300, seed: int = 0) -> Labeled:
-    """Generate dates `YYYYMMDD` (1950 to 2049) and times `HHMMSS`, half and half, so that which digit may follow which
-    carries information, of scikit-learn's 8x8 scans: uint8 (8 or 6, 64), grey values 0..16, labels "0".."9".
+    """Generate dates `YYYYMMDD` (1950 to 2049) and times `HHMMSS`, half and half, whose neighbouring digits are
+    dependent, from scikit-learn's 8x8 scans: uint8 (8 or 6, 64), grey values 0..16, labels "0".."9".
 
-    Training strings come first; those for the test use other scans (20 % of each digit). No file, no network.
+    Training strings are first; the test strings use other scans (20 % of each digit). No file, no network.
     """
     from sklearn.datasets import load_digits
 
@@ -161,7 +161,7 @@ def _shown(line: bytes) -> str:
 
 
 def _pixels(path: str | Path, tails: list[bytes], numbers: list[int], n_pixels: int) -> np.ndarray:
-    """Return grey values (rows, n_pixels), uint8; rows of one-digit values are read all at once."""
+    """Return grey values (rows, n_pixels), uint8; rows of one-digit values are read together."""
     width = 2 * n_pixels - 1
     pixels = np.empty((len(tails), n_pixels), dtype=np.uint8)
     is_plain = np.fromiter((len(tail) == width for tail in tails), dtype=bool, count=len(tails))
@@ -218,8 +218,8 @@ def _words(path: str | Path, ids: np.ndarray, following: np.ndarray, numbers: li
 
 
 def read_letter_matlab(path: str | Path, shape: tuple[int, int] = (16, 8)) -> Labeled:
-    """Read the MATLAB copy `ocr_taskar.mat`: training words, then test words, in file order. The file keeps an image
-    column by column with a constant 1 behind it, and letters as 0..25."""
+    """Read the MATLAB copy `ocr_taskar.mat`: training words, then test words, in file order. The file stores an image
+    column by column, followed by a constant 1, and letters as 0..25."""
     from scipy.io import loadmat
 
     n_rows, n_columns = shape
@@ -233,6 +233,6 @@ def read_letter_matlab(path: str | Path, shape: tuple[int, int] = (16, 8)) -> La
                 columns = images[:-1].T.reshape(-1, n_columns, n_rows)
                 inputs.append(columns.transpose(0, 2, 1).reshape(-1, n_rows * n_columns).astype(np.uint8))
                 labels.append([chr(ord("a") + int(code)) for code in letters.ravel()])
-    except Exception as error:  # loadmat raises whatever its parser stumbles over
+    except Exception as error:  # loadmat passes on any exception of its parser
         raise DataError(f"{path}: not the expected MATLAB file of letters: {error!r}") from error
     return Labeled(inputs, labels)

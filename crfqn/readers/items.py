@@ -1,8 +1,8 @@
-"""What readers return: labelled sequences or documents, with the place in the file that each of them came from.
+"""Labelled sequences and documents, which readers return, with their places in the file.
 
 A position's observation is an image (rows of a `(T, P)` uint8 array of grey values) or a dict of attributes or columns.
 A document has one label, and is a row of a sparse matrix or a text. The same items in any order have the same `digest`,
-which is how a copy of a dataset is recognised whatever its format. Sizes: I items, T positions of one, F features.
+which identifies a copy of a dataset in any format. Sizes: I items, T positions of one, F features.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LabelledItems:
         return [read(label) if isinstance(label, str) else [*map(read, label)] for label in self.labels]
 
     def where(self, item: int, position: int | None = None) -> str:
-        """Return the place of an item or a position in words: file and line, if it comes from a file."""
+        """Return the place of an item or a position in words, with file and line if it is from a file."""
         return (numbered if self.places is None else self.places.where)(item, position)
 
     def part(self, items: NDArray[np.integer]) -> Self:
@@ -109,15 +109,15 @@ class Labeled(LabelledItems):
         A list of uint8 arrays of shape (T, P), or of lists of T dicts `attribute -> value`; or TokenColumns, whose
         items are lists of T dicts `column -> text`.
     labels : list of list of str
-        One list of T labels an item; an empty text stands for "no label known".
+        One list of T labels an item; an empty text is an unknown label.
     n_train : int or None
-        Where the data brings its own split: the first `n_train` items are for training.
+        If the data has its own split: the first `n_train` items are for training.
     places : Places or None
         File and line of each position.
     weights : list of float, or None
-        Weight of each item, where the file gives any.
+        Weight of each item, if the file has weights.
     spans : list of list of (int, int), or None
-        Of raw text, where in its line each position's token begins and ends, in characters.
+        For raw text, the start and end of each position's token in its line, in characters.
     has_numbers : bool
         Whether labels that are all numbers mean numbers (`targets`), as in tables.
     """
@@ -143,7 +143,7 @@ class Labeled(LabelledItems):
         return len({tuple(item) for item in self.labels})
 
     def known_labels(self) -> list[list[str]] | None:
-        """Return the labels, None without any; DataError, naming the first position without, where others have one."""
+        """Return the labels, None without any; DataError, naming the first unlabelled position, if others have one."""
         if all(self.each_label()):
             return self.labels
         if not any(self.each_label()):
@@ -159,7 +159,7 @@ class Labeled(LabelledItems):
         return replace(super().part(items), weights=weights, spans=None)
 
     def digest(self) -> str:
-        """Return the SHA-256 (64 hex digits) over labels and observations; the order of the items does not count."""
+        """Return the SHA-256 (64 hex digits) over labels and observations, for any order of the items."""
         digests = []
         for observed, labels in zip(self.inputs, self.labels, strict=True):
             digest = hashlib.sha256(json.dumps(labels).encode())
@@ -182,12 +182,12 @@ class Labeled(LabelledItems):
             raise InputError(f"expected {kinds[0]}, as in the files before, got {kinds[1]}") from None
 
 
-# Returns a text that begins with the line of a position or document, with other labels in it, and all else as it is.
+# Returns a text that begins with the line of a position or document, with other labels and otherwise unchanged.
 Relabel = Callable[[str, Sequence[str]], str]
 
 
 def in_line(relabel: Relabel) -> Relabel:
-    """Return what puts labels into a text from what puts them into its first line, which is given without its end."""
+    """Return the function that writes labels into a text, given one for its first line without the line's end."""
 
     def relabel_text(text: str, labels: Sequence[str]) -> str:
         line = text.partition("\n")[0].removesuffix("\r")
@@ -198,7 +198,7 @@ def in_line(relabel: Relabel) -> Relabel:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Places of items, and how other labels are written there.
+    """Places of items, and the function that writes other labels there.
 
     Parameters
     ----------
@@ -209,9 +209,9 @@ class Places:
     offsets : ndarray of int64, shape (I + 1,), or None
         Item i has lines[offsets[i]] ... ; None: an item has one line.
     relabel : callable, or None
-        `relabel(text, labels)` for a text that begins at one of the lines, and the labels of what stands in it.
+        `relabel(text, labels)` for a text that begins at one of the lines, and the labels of its positions or document.
     title : str, or None
-        The title of the labels' column, where the file has titles and lacks that one.
+        The title of the labels' column, if the file has titles but not that one.
     item_lines : ndarray of int64, shape (I,), or None
         Line of each sequence, in formats with one a line, which may have no positions.
     parts : sequence of (int, Places)
@@ -239,8 +239,8 @@ class Places:
         return int(self.lines[item if self.offsets is None else self.offsets[item] + position])
 
     def where(self, item: int, position: int | None = None) -> str:
-        """Return the place in words, "train.txt, line 17"; with the number (from 0) of an item, or position in it, that
-        shares its line with others: "train.txt, line 17, position 3"."""
+        """Return the place in words, "train.txt, line 17"; for an item or position that shares its line with others,
+        with its number (from 0): "train.txt, line 17, position 3"."""
         for n_items, places in self.parts:
             if item < n_items:
                 return places.where(item, position)
@@ -266,11 +266,11 @@ class Documents(LabelledItems):
     inputs : scipy.sparse.csr_array of shape (I, F), list of str, or TokenColumns
         A row, a text or the cells of a table's row for each document.
     labels : list of str
-        The label of each document: the name of a node of the taxonomy, where there is one.
+        The label of each document: the name of a node of the taxonomy, if there is one.
     taxonomy : LabelTree or None
         The taxonomy of the labels; None: they are flat.
     n_train : int or None
-        Where the data brings its own split: the first `n_train` documents are for training.
+        If the data has its own split: the first `n_train` documents are for training.
     feature_names : sequence of F str, or None
         Names of the matrix's columns.
     places : Places or None
@@ -291,7 +291,7 @@ class Documents(LabelledItems):
         return super().where(item)
 
     def digest(self) -> str:
-        """Return the SHA-256 (hex) of labels and inputs, whatever the order of documents and the form of the matrix."""
+        """Return the SHA-256 (hex) of labels and inputs, for any order of documents and form of the matrix."""
         contents: Any = self.inputs
         names: Sequence[str] = ()
         if isinstance(contents, TokenColumns):

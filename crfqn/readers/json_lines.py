@@ -2,7 +2,7 @@
 
 `{"tokens": [...], "labels": [...]}` are columns (any other list of as many texts is one more; so are tokens that are
 objects, `{"word": ..., "tag": ...}`), `{"features": [{...}, ...], "labels": [...]}` attributes, `{"text": "...",
-"label": "..."}` documents. Labels may be left out where they are not known; a document may have a list of them.
+"label": "..."}` documents. Unknown labels may be omitted; a document may have a list of labels.
 Format: https://jsonlines.org
 """
 
@@ -50,19 +50,19 @@ def read_json_lines(
     label: str | None = None,
     needs_named: bool = True,
 ) -> Labeled | Documents:
-    """Read JSON lines; the keys of the first object say whether items are sequences of `tokens` (the column "w") or of
-    `features`, or documents with a `text`.
+    """Read JSON lines; the keys of the first object decide whether items are sequences of `tokens` (the column "w") or
+    of `features`, or documents with a `text`.
 
     label : the key of labels, by default "labels" of sequences and "label" of documents
-    needs_named : whether a named label and text have to be there, as in data to train on; else the usual ones count
+    needs_named : whether a named label and text are required, as in data to train on; else the usual ones are read
 
-    Labels not there are empty texts. DataError for no JSON object, no such key, lists of different lengths (file and
+    Missing labels are empty texts. DataError for no JSON object, no such key, lists of different lengths (file and
     line named), no items.
     """
     shown, facts = shown_name(path), facts_of(path)
     lines = [(number, line) for number, line in text_lines(path) if not is_blank(line)]
     origin = source_of(path).origin
-    is_later = isinstance(origin, Part) and origin.first > 1  # than where an array begins
+    is_later = isinstance(origin, Part) and origin.first > 1  # after the beginning of an array
     is_array = bool(lines) and not is_later and _is_array(lines[0][1])
     numbers, records = [], []
     for number, record in _records(shown, lines, is_array, source_of(path).errors):
@@ -123,14 +123,14 @@ def read_json_lines(
 
 
 def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
-    """Return what the first lines of a file hold, sequences or documents, and whether positions have features of their
-    own names, and not columns, as far as these lines tell; DataError where the first object does not tell."""
+    """Return whether the first lines of a file are sequences or documents, and whether their positions have named
+    features instead of columns; DataError if the first object has no known key."""
     records: list[dict[str, Any]] = []
     try:
         numbered = [pair for pair in enumerate(lines, start=1) if not is_blank(pair[1])]
         for _, record in _records(shown, numbered, _is_array(lines[0])):
             records.append(record)
-    except DataError:  # of lines that are cut, or that reading refuses
+    except DataError:  # from incomplete or malformed lines
         if not records:
             raise
     kind = _kind(shown, f"{shown}, line 1", records, ("features", "tokens", TEXT))
@@ -140,7 +140,7 @@ def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
 
 
 def _have_features(positions: Iterable[Any]) -> bool:
-    """Return whether positions are objects with other values than texts, or of different keys."""
+    """Return whether positions are objects with other values than texts, or with different keys."""
     objects = [position for position in positions if isinstance(position, dict)]
     has_others = any(not isinstance(value, str) for position in objects for value in position.values())
     return has_others or len({*map(frozenset, objects)}) > 1
@@ -161,7 +161,7 @@ def _records(
         return
     text = "\n".join(line for _, line in lines)
     ends = [*accumulate(len(line) + 1 for _, line in lines)]
-    decode, skip = json.JSONDecoder().raw_decode, partial(_behind_space, text)
+    decode, skip = json.JSONDecoder().raw_decode, partial(_skip_space, text)
 
     def line_at(at: int) -> int:
         return lines[min(bisect_right(ends, at), len(lines) - 1)][0]
@@ -180,19 +180,19 @@ def _records(
         if text[at : at + 1] == ",":
             at = skip(at + 1)
             if text[at : at + 1] == "]":
-                raise wrong(at, "an object behind the comma")
+                raise wrong(at, "an object after the comma")
         elif text[at : at + 1] != "]":
-            raise wrong(at, "a comma or ] behind an object of the array")
+            raise wrong(at, "a comma or ] after an object of the array")
     if skip(at + 1) < len(text):
-        raise wrong(skip(at + 1), "nothing behind the array")
+        raise wrong(skip(at + 1), "nothing after the array")
 
 
-def _behind_space(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     return SPACE.match(text, at).end()  # type: ignore[union-attr]
 
 
 def _cut(**_: Any) -> Cut:
-    """Return how lines are cut: an array is read as a whole."""
+    """Return the function that cuts lines into parts; an array is one part."""
     return lambda lines: (0, 0 if _is_array(next(filterfalse(is_blank, lines), "")) else len(lines))
 
 
@@ -212,7 +212,7 @@ def _kind(shown: str, where: str, records: Sequence[dict[str, Any]], kinds: Sequ
 
 
 def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) -> Iterator[str]:
-    """Yield a line an item, in the form that is read; `added` labels stand under "predicted"."""
+    """Yield a line an item, in the form that is read; the key of `added` labels is "predicted"."""
     for i in range(data.n_items):
         record: dict[str, Any] = {}
         if isinstance(data, Documents):
@@ -243,8 +243,8 @@ def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) ->
 
 
 def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> str:
-    """Return an object's text with labels under a key, null for an empty one; one label that is no list yet stands
-    alone if it may."""
+    """Return an object's text with labels under a key, null for an empty one; unless it `is_list` or was a list, one
+    label is written without a list."""
     spans, end = _values(line)
     start, stop = spans.get(key, (end, end))
     old = json.loads(line[start:stop] or "null")
@@ -261,8 +261,8 @@ def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> st
 
 
 def _values(line: str) -> tuple[dict[str, tuple[int, int]], int]:
-    """Return where the values of an object begin and end in its text, by their keys; and where the last one ends."""
-    read, skip = json.JSONDecoder().raw_decode, partial(_behind_space, line)
+    """Return the start and end of an object's values in its text, by their keys, and the end of the last one."""
+    read, skip = json.JSONDecoder().raw_decode, partial(_skip_space, line)
     spans: dict[str, tuple[int, int]] = {}
     end = 0
     at = skip(line.index("{") + 1)
@@ -319,7 +319,7 @@ def _label(where: str, labels: Any) -> str:
 
 
 def _label_texts(where: str, labels: list[Any], expected: str, shown: Any) -> list[str]:
-    """Return labels as texts, `true` and `false` as JSON writes them; DataError for what is no label."""
+    """Return labels as texts, `true` and `false` as in JSON; DataError for anything but a label."""
     for label in labels:
         if not isinstance(label, (str, int)) and not (isinstance(label, float) and math.isfinite(label)):
             raise DataError(f"{where}: expected {expected}, got {shorten(shown)}")
@@ -327,13 +327,13 @@ def _label_texts(where: str, labels: list[Any], expected: str, shown: Any) -> li
 
 
 def _several(labels: Any) -> list[Any]:
-    """Return the labels of a document as a list, none where they are not known."""
+    """Return the labels of a document as a list, empty if they are unknown."""
     return labels if isinstance(labels, list) else [] if labels is None else [labels]
 
 
 def _names(record: dict[str, Any], item: list[Any], used: tuple[str, str]) -> tuple[str, ...]:
     """Return the names of the columns by the first item with tokens: the keys of tokens that are objects, else the
-    tokens and every further list of as many texts."""
+    tokens and all other lists of as many texts."""
     if isinstance(item[0], dict):
         return (*item[0],)
     others = (

@@ -1,7 +1,7 @@
 """Texts, one a line: documents with labels, `label TAB text`, and raw text, whose words and punctuation are positions.
 
-The label of a document stands before the first tab, and may be empty: none is known. Further tabs belong to the text. A
-line without a tab is a text alone; a blank line is skipped, or, with `keeps_blank`, a document without words.
+The label of a document is before the first tab; an empty one is unknown. Further tabs belong to the text. A line
+without a tab is a text alone; a blank line is skipped, or, with `keeps_blank`, a document without words.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from crfqn.readers.items import Documents, Labeled, Places, in_line
 
 WORDS = ("w",)
 UNICODE_WORDS = Tokenizer()
-BYTE_ORDER_MARK = "\ufeff"  # which readers leave out at the beginning of a file
+BYTE_ORDER_MARK = "\ufeff"  # which readers skip at the beginning of a file
 
 
 def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
     """Read texts, with an empty text for an unknown label; `keeps_blank` makes a blank line a document without words,
-    so that there are as many documents as lines. DataError for none, and for bad UTF-8 (file and line named)."""
+    so that there are as many documents as lines. DataError for none, and for invalid UTF-8 (file and line named)."""
     texts: list[str] = []
     labels: list[str] = []
     numbers: list[int] = []
     lines = list(text_lines(path))
-    if not lines[-1][1]:  # what follows the last line's end
+    if not lines[-1][1]:  # the empty text after the last line's end
         lines.pop()
     for number, line in lines:
         if keeps_blank or not is_blank(line) or "\t" in line:  # a label without a text counts
@@ -47,13 +47,13 @@ def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
 
 
 def labelled_lines(documents: Documents) -> Iterator[str]:
-    """Yield a line a document, `label TAB text`, or the text alone where no label is known and it is read as a text.
-    InputError where it would be read as another: a line's end, a tab in the label or blanks around it."""
+    """Yield a line a document, `label TAB text`, or the text alone if its label is unknown and it is read as a text.
+    InputError for one that would be read differently: a line's end, a tab in the label or blanks around it."""
     for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
         _check_label(f"{documents.where(i)}: ", label)
         if "\n" in text or "\r" in text:
             raise InputError(f"{documents.where(i)}: a line's end in its text")
-        # Behind a tab a text is one whatever it begins with, and whether it is blank.
+        # After a tab, every text is read as a text, even a blank one.
         needs_tab = "\t" in text or is_blank(text) or text.startswith(BYTE_ORDER_MARK)
         yield f"{label}\t{text}\n" if label or needs_tab else f"{text}\n"
 
@@ -72,7 +72,7 @@ def _relabelled(line: str, labels: Sequence[str]) -> str:
 
 def _begins(lines: Sequence[str]) -> bool:
     rows = [line.split("\t") for line in lines if not is_blank(line)]
-    is_short = len(rows) < len(lines) - is_blank(lines[-1])  # by blank lines, which part items
+    is_short = len(rows) < len(lines) - is_blank(lines[-1])  # by blank lines, which separate items
     return not is_short and 2 * sum(len(row) == 2 and " " in row[1].strip() for row in rows) > len(rows)
 
 
@@ -80,7 +80,7 @@ def read_raw_text(
     path: Readable, columns: Sequence[str] | None = WORDS, *, tokens: Tokenizer = UNICODE_WORDS
 ) -> Labeled:
     """Read each line that is not blank as an item: TokenColumns of one column, the tokens by a tokenizer
-    (`crfqn.tokenize`), without labels; `spans` has where in its line each begins and ends, in characters. DataError
+    (`crfqn.tokenize`), without labels; `spans` has the start and end of each in its line, in characters. DataError
     for none; InputError for several columns."""
     (name, *others) = columns or WORDS
     if others:

@@ -1,7 +1,7 @@
 """Registry of file formats: reading by name, extension or first lines, and writing predictions in the same form.
 
-`read("train.conll.gz")` finds the format by the extension; `format=` names it where the extension does not. Each reader
-is a function of a module beside this one, with its own options.
+`read("train.conll.gz")` finds the format by the extension; `format=` names it for other extensions. Each reader is a
+function of another module of this folder, with its own options.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from crfqn.readers.conll import fields_of, splits_at_tabs, token_lines
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Data, Format, options_of, relabeled
 from crfqn.readers.items import Documents
 
-# Another one is added by a module of its own and a row here, before those that its content might be taken for.
+# A new format is a new module and a row here, before formats for which its content might be mistaken.
 FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
@@ -56,7 +56,7 @@ FORMATS: dict[str, Format] = {
 
 def find_format(name: str | None, origin: Any = None) -> Format:
     """Return a format by its name or, for None, by the extension of a file's name; InputError, listing the formats, for
-    an unknown name, or an extension that tells nothing."""
+    an unknown name or extension."""
     if name is not None:
         if name not in FORMATS:
             raise InputError(f"format: expected one of {', '.join(FORMATS)}, got {describe(name)}")
@@ -89,7 +89,7 @@ def read(
     format : str, optional
         A name in `FORMATS`; by default the format of the file's extension.
     encoding : str, default "utf-8"
-        The name of a codec of Python, or "bytes": UTF-8, where any other byte is kept as it is (`surrogateescape`).
+        The name of a codec of Python, or "bytes": UTF-8 that keeps any other byte unchanged (`surrogateescape`).
     largest_size : int, default 4 GiB
         Bytes that a compressed file may unpack to.
     **options
@@ -99,7 +99,7 @@ def read(
     Returns
     -------
     Labeled or Documents
-        `inputs`, `labels` ("" where unknown), `places` (file and line of each).
+        `inputs`, `labels` ("" if unknown), `places` (file and line of each).
 
     Raises
     ------
@@ -137,13 +137,13 @@ def write(
     data : Labeled or Documents
         As `read` returns it.
     target : str or path-like, or stream of bytes or text
-        `-` is standard output. A file is written as a whole or not at all, compressed as its extension says.
+        `-` is standard output. A file is written as a whole or not at all, compressed by its extension.
     format : str, optional
-        A name out of `FORMATS`; by default what the extension says.
+        A name in `FORMATS`; by default the format of the extension.
     predicted : sequence, optional
         A sequence of labels for each sequence, a label (or several) for each document: one more column (CoNLL's
-        columns, tables, `predicted` in JSON), or in formats without room for it (crfsuite, conllu, svmlight, text)
-        the labels.
+        columns, tables, `predicted` in JSON), or in formats that cannot have one (crfsuite, conllu, svmlight, text) the
+        labels.
     encoding : str, default "utf-8"
         Of a file, as of `read`; a stream of text has its own.
 
@@ -162,7 +162,7 @@ def write(
         return
     if is_standard:
         sys.stdout.flush()
-        target = getattr(sys.stdout, "buffer", sys.stdout)  # a stream of text, where somebody listens
+        target = getattr(sys.stdout, "buffer", sys.stdout)  # a stream of text if standard output is captured
     try:
         target.write(content)
     except TypeError:  # a stream of text
@@ -181,7 +181,7 @@ def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
 
 
 def _checked(batches: Batches, format: Format) -> Iterator[tuple[Data, Any]]:
-    """Yield the batches; InputError where the format has no place for their items, or predictions do not fit these."""
+    """Yield the batches; InputError if the format cannot hold their items, or predictions do not fit these."""
     for data, predicted in batches:
         kind = DOCUMENTS if isinstance(data, Documents) else SEQUENCES
         kind = ROWS if kind == DOCUMENTS and isinstance(data.inputs, TokenColumns) else kind
@@ -205,7 +205,7 @@ def _checked(batches: Batches, format: Format) -> Iterator[tuple[Data, Any]]:
                         )
         listed = None if predicted is None else list(predicted)
         if listed is not None:
-            relabeled(data, listed)  # which checks that they fit
+            relabeled(data, listed)  # checks that they fit
         yield data, listed
 
 
@@ -220,13 +220,13 @@ def _check_options(what: str, reader: Callable[..., Data], options: dict[str, An
 
 
 def can_be_rewritten(data: Data) -> bool:
-    """Return whether a part of its file can be written again with other labels, by `rewritten`."""
+    """Return whether `rewritten` can write a part of the data's file again with other labels."""
     return data.places is not None and data.places.relabel is not None
 
 
 def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> str:
-    """Return a part's text with `predicted` for the labels (a list for each sequence of `data`, one or several a
-    document) and nothing else changed; InputError, naming the line, for a label that the format cannot hold."""
+    """Return a part's text with `predicted` instead of the labels (a list for each sequence of `data`, one or several a
+    document), otherwise unchanged; InputError, naming the line, for a label that the format cannot hold."""
     places = None if data is None else data.places
     if data is None or places is None or places.relabel is None:
         return part.mark + part.text
@@ -262,12 +262,12 @@ def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> s
     return part.mark + "".join(texts)
 
 
-# ---- what a file holds, told by its first lines, where its name does not say it
+# ---- recognising a file's content by its first lines, if its name does not give the format
 
 
 def first_lines(origin: Readable, encoding: str = "utf-8", *, waits: bool = False) -> list[str]:
-    """Return the first lines, whole ones and at least one, of a file, a pipe or standard input, without blank ones at
-    their beginning, and leave them to be read; [] for what is not there. `waits`: see `read_start`."""
+    """Return the first lines, whole ones and at least one, of a file, a pipe or standard input, without leading blank
+    ones, and without consuming them; [] for a missing file. `waits`: see `read_start`."""
     raw, is_all = read_start(origin, waits=waits)
     source = Source(origin, encoding)
     if not raw.startswith(PARQUET):
@@ -275,15 +275,15 @@ def first_lines(origin: Readable, encoding: str = "utf-8", *, waits: bool = Fals
     errors = "replace" if source.errors == "strict" else source.errors
     lines = raw.decode(source.codec, errors).removeprefix("\ufeff").split("\n")
     if not is_all and len(lines) > 1:
-        lines.pop()  # which may go on
+        lines.pop()  # which may be incomplete
     lines = [line.removesuffix("\r") for line in lines]
     first = next((number for number, line in enumerate(lines) if not is_blank(line)), len(lines))
     return lines[first:]
 
 
 def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
-    """Return the first format, of all or `among` these, that the first lines of a file look like; None if there is
-    none, and for binary files other than Parquet."""
+    """Return the first format, of all or `among` these, that accepts the first lines of a file; None if there is none,
+    and for binary files other than Parquet."""
     if "\0" in "".join(lines) and not lines[0].startswith(PARQUET.decode()):
         return None
     formats = (format for format in FORMATS.values() if not among or format.name in among)
@@ -296,15 +296,15 @@ def formats_with(kind: str) -> list[str]:
 
 
 def sniff_titled(lines: Sequence[str]) -> str | None:
-    """Return the first format that says what is in a column, and that the first lines of a file look like."""
+    """Return the first format with named columns that accepts the first lines of a file."""
     return sniff(lines, [format.name for format in FORMATS.values() if format.names_columns])
 
 
 def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
     """Return whether each line is a sentence, and not a word with or without a label.
 
-    Lines are words if all have one column, if tabs part their columns, or if all have as many columns and blank lines
-    stand between them or half of the last columns are known labels.
+    Lines are words if all have one column, if tabs separate their columns, or if all have the same number of columns
+    and there are blank lines between them or half of the last columns are known labels.
     """
     rows = word_rows(lines)
     widths = {len(row) for row in rows}
@@ -317,7 +317,7 @@ def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
 
 
 def word_rows(lines: Sequence[str]) -> list[list[str]]:
-    """Return what blanks part in lines of tokens."""
+    """Return the blank-separated fields of lines of tokens."""
     return [*map(fields_of, token_lines(lines))]
 
 

@@ -1,8 +1,8 @@
 """Reader and writer of svmlight text: `label feature:value feature:value ... # comment`, a document a line.
 
-The labels are kept as they are written ("1139", "+1"; `Documents.targets` makes numbers of them), a query's id behind
-them ("qid:3") is left out, the features may come in any order, as they do in LSHTC's files (scikit-learn's reader asks
-for ascending ones). Ids count from 0 and are the numbers of the columns.
+The labels are kept as texts ("1139", "+1"; `Documents.targets` makes numbers of them), a query's id after them
+("qid:3") is skipped, the features may be in any order, as in LSHTC's files (scikit-learn's reader requires ascending
+ones). Ids count from 0 and are the numbers of the columns.
 Format: Joachims, SVM-light, "How to use".
 """
 
@@ -33,9 +33,9 @@ def read_svmlight(
     """Read a file in svmlight's format: float64 csr_array (I, largest id + 1), columns ascending, a value of 0 no
     entry; labels are the lines' first fields, several ("12,57") if `allows_several`.
 
-    `ignore_features` are ids to leave out, such as the 0 that LSHTC's files have for a number of their own. DataError
-    for a field that is not `id:value`, an id that is negative, too large or comes twice, a value that is not finite,
-    several labels (file, line and field named); no lines.
+    `ignore_features` are ids to skip, such as the 0 in LSHTC's files, which is no feature. DataError for a field that
+    is not `id:value`, an id that is negative, too large or repeated, a value that is not finite, several labels (file,
+    line and field named); no lines.
     """
     from scipy.sparse import csr_array
 
@@ -56,7 +56,7 @@ def read_svmlight(
         labels.append(fields[0])
         entries: dict[int, float] = {}
         features = _feature_fields(fields)
-        # Of these characters Python makes no other numbers, in two thirds of the time.
+        # With these characters alone, Python's `int` and `float` accept the same numbers, in two thirds of the time.
         is_plain = not "".join(features).strip(f"{CHARACTERS}:")
         read_id, read_value = (int, float) if is_plain else (whole_number_in, number_in)
         for field in features:
@@ -121,7 +121,7 @@ def has_fields(line: str) -> bool:
 
 
 def _feature_fields(fields: list[str]) -> list[str]:
-    """Return the fields of a line behind its label and, where it has one, the id of its query."""
+    """Return the fields of a line after its label and, if it has one, the id of its query."""
     return fields[2 if len(fields) > 1 and QUERY.fullmatch(fields[1]) else 1 :]
 
 

@@ -41,7 +41,7 @@ def parquet_bytes(batches: Batches) -> bytes:
 
 
 def _rows(batches: Batches) -> Iterator[list[list[str]]]:
-    """Yield the rows of each batch, in the first one below the header; later ones have the same columns."""
+    """Yield the rows of each batch, in the first one after the header; later ones have the same columns."""
     header: list[str] = []
     n_before = 0
     for data, added in batches:
@@ -75,7 +75,7 @@ def _rows(batches: Batches) -> Iterator[list[list[str]]]:
 
 
 def relabelled_cell(text: str, labels: Sequence[str], cell: int, delimiter: str) -> str:
-    """Return the text of rows with labels in a cell of the first one, which is added where it is not there."""
+    """Return the text of rows with labels in a cell of the first one, which is added if it is missing."""
     new = ",".join(labels)
     pattern = re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(delimiter)}\r\n]*')
     start = stop = BEFORE_FIRST.match(text).end()  # type: ignore[union-attr]

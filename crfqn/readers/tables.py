@@ -1,8 +1,8 @@
 """Reader of tables: CSV, TSV and Parquet files, and data frames.
 
-A row is a position of a sequence or, in a table with a column of texts or read by `rows`, a document. Which positions
-make an item is said by a column (the same value in neighbouring rows; an empty cell goes on with the item above), or
-in CSV and TSV by blank lines.
+A row is a position of a sequence or, in a table with a column of texts or read by `rows`, a document. A column defines
+the items (the same value in neighbouring rows; an empty cell continues the item above), or in CSV and TSV blank lines
+separate them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ OF_ROWS = (*LABELS, "class", "target")
 SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
 TEXTS = ("text",)
 DECLARATION = re.compile("sep=(.)")
-LARGEST_CELL = 2**31 - 1  # characters, the most that Python's reader takes on all systems
+LARGEST_CELL = 2**31 - 1  # characters, the maximum of Python's reader on all systems
 
 
 @dataclass
 class TextTable:
-    """Rows of texts below a header, with the line of each, and the rows that a blank line goes before; `starts` are
+    """Rows of texts below a header, with the line of each, and the rows after a blank line; `starts` are
     the lines in which items begin, by their names, and `texts` the columns whose cells are texts by type, not by looks.
     """
 
@@ -62,8 +62,8 @@ class TextTable:
         taken: Sequence[str] | None = (),
         is_needed: bool = True,
     ) -> int | None:
-        """Return the number of the named column, or of the first of the usual ones, None for none; columns that are
-        `taken` are something else, though they may have a usual name."""
+        """Return the number of the named column, or of the first of the usual ones, None for none; `taken` columns have
+        another purpose, even under a usual name."""
         if name is None:
             lowered = ["" if title in (taken or ()) else title.lower() for title in self.header]
             return next((lowered.index(title) for title in usual if title in lowered), None)
@@ -81,18 +81,18 @@ class TextTable:
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
     """sentence : column of a position's item, default "sentence", "sentence_id", "sent_id" or "sentence #"; without,
-        blank lines part the items
-    label : column of labels, default "label", "labels", "tag" or "tags"; without, no label is known
-    text : column of documents' texts, default "text" where no column says sentences
-    columns : those read besides, default all; one of a usual name is then neither label nor sentence
-    needs_named : whether a named label and sentence have to be there, as in data to train on
-    rows : whether each row is a document of its own, whose `inputs` are TokenColumns of its cells (between semicolons
-        `1,5` is the number 1.5); the label's column is then by default "label", ..., "class", "target", or the last one
-        that is not among `columns`
-    drop : columns that are left out
+        blank lines separate the items
+    label : column of labels, default "label", "labels", "tag" or "tags"; without, all labels are unknown
+    text : column of documents' texts, default "text" if there is no column of sentences
+    columns : the other columns to read, default all; one with a usual name is then neither label nor sentence
+    needs_named : whether a named label and sentence are required, as in data to train on
+    rows : whether each row is a document, whose `inputs` are TokenColumns of its cells (between semicolons `1,5` is the
+        number 1.5); the label's column is then by default "label", ..., "class", "target", or the last one that is not
+        among `columns`
+    drop : columns that are not read
 
-    DataError for a row of another length, an item whose rows stand apart (file and line named), no such column, no
-    rows.
+    DataError for a row of another length, an item whose rows are not adjacent (file and line named), no such column,
+    no rows.
     """
 
     delimiter: str = field(default=",", init=False)
@@ -108,14 +108,14 @@ class TableOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DelimitedOptions(TableOptions):
-    """The same, and what alone texts have."""
+    """The same, and the options of text files."""
 
     delimiter: str = ","
     header: bool = True
 
     def names(self, row: list[str], where: str) -> list[str]:
-        """Return the names of the columns by the first row: its cells, for empty ones and without a header numbers from
-        1; a new file without header may lack the label."""
+        """Return the names of the columns by the first row: its cells, or numbers from 1 for empty ones and without a
+        header; a new file without header may lack the label."""
         if self.header:
             return with_names(row)
         named: set[str] = set()
@@ -138,8 +138,8 @@ Options = TypeVar("Options", bound=TableOptions)
 def table_reader(
     options: Callable[P, Options],
 ) -> Callable[[Callable[[Any, Options], TextTable]], Callable[Concatenate[Any, P], Labeled | Documents]]:
-    """Make a reader with these options by keyword of a function that returns the cells; its documentation ends with
-    that of the options."""
+    """Return the decorator that makes a reader, with these options as keywords, of a function that returns the cells;
+    its documentation ends with that of the options."""
 
     def decorate(cells: Callable[[Any, Options], TextTable]) -> Callable[..., Labeled | Documents]:
         @functools.wraps(cells)
@@ -160,11 +160,10 @@ def table_reader(
 @table_reader(DelimitedOptions)
 def read_delimited(path: Readable, options: DelimitedOptions) -> TextTable:
     """Read a CSV or TSV file, whose first line names the columns, as sequences (TokenColumns) or documents. Semicolons
-    part the cells where the first line has them, and commas in numbers or quotes alone.
+    separate the cells if the first line has them, and commas only in numbers or quotes.
 
     delimiter : between cells, default a comma
-    header : whether the first line has the names of the columns, which are numbers from 1 otherwise, as those of
-        columns without a name are"""
+    header : whether the first line has the names of the columns; columns without a name have numbers from 1"""
     shown, facts = shown_name(path), facts_of(path)
     numbers: list[int] = []  # of the lines that have been read
 
@@ -236,7 +235,7 @@ def parquet_titles(path: Readable) -> list[str]:
 
 @contextmanager
 def _parquet(path: Readable) -> Iterator[tuple[Any, Any]]:
-    """Give pyarrow's module for Parquet and a file's content; DataError for what is no such file."""
+    """Yield pyarrow's module for Parquet and a file's content; DataError for anything but a Parquet file."""
     arrow, parquet = import_arrow()
     try:
         yield parquet, arrow.BufferReader(read_bytes(path))
@@ -245,7 +244,7 @@ def _parquet(path: Readable) -> Iterator[tuple[Any, Any]]:
 
 
 def _of_columns(columns: dict[str, list[Any]], shown: str) -> TextTable:
-    """Return a table of columns of any values; what is missing is an empty text, and a row's number is its line."""
+    """Return a table of columns of any values; a missing value is an empty text, and a row's number is its line."""
     texts = [["" if _is_missing(value) else str(value) for value in column] for column in columns.values()]
     rows = list(zip(*texts, strict=True))
     are_texts = {name for name, column in columns.items() if any(isinstance(cell, str) for cell in column)}
@@ -269,7 +268,9 @@ def _assembled(table: TextTable, options: TableOptions) -> Labeled | Documents:
     labels = ["" if label_column is None else row[label_column] for row in table.rows]
     has_numbers = label_column is not None and table.header[label_column] not in table.texts
     title = None
-    if label_column is None and options.header:  # a new column of labels is called as it would be looked for
+    if (
+        label_column is None and options.header
+    ):  # a new column of labels has the first name under which it would be read
         title = options.label or next(name for name in (*LABELS, "predicted") if name not in table.header)
     relabel = None
     if table.delimiter is not None:
@@ -297,7 +298,7 @@ def _assembled(table: TextTable, options: TableOptions) -> Labeled | Documents:
 
 
 def _special_columns(table: TextTable, options: TableOptions) -> tuple[int | None, int | None, int | None]:
-    """Return the numbers of the columns of labels, of items and of documents' texts, None where there is none."""
+    """Return the numbers of the columns of labels, of items and of documents' texts, None if there is none."""
     columns, is_needed = options.columns, options.needs_named
     label_column = table.column(options.label, LABELS, "label=", columns, is_needed)
     sentence_column = table.column(options.sentence, SENTENCES, "sentence=", columns, is_needed)
@@ -312,7 +313,7 @@ def _special_columns(table: TextTable, options: TableOptions) -> tuple[int | Non
 
 
 def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
-    """Return how a CSV or TSV file is cut that is read with these options; all but the first lines are of items."""
+    """Return the function that cuts a CSV or TSV file read with these options; all lines but the first are of items."""
     chosen = DelimitedOptions(**options)
 
     def cut(lines: Sequence[str]) -> tuple[int, int]:
@@ -341,9 +342,9 @@ def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
                     current, n_whole = row[sentence_column], before
                 before = n_read
         except csv.Error as error:
-            if "unexpected end of data" not in str(error):  # a cell that goes on in lines to come
+            if "unexpected end of data" not in str(error):  # a cell that continues in later lines
                 n_whole = len(lines)
-        except DataError:  # no such columns, which reading says
+        except DataError:  # no such columns: reading raises it
             n_whole = len(lines)
         return n_head, n_whole
 
@@ -351,7 +352,7 @@ def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
 
 
 def _csv_rows(lines: Iterable[str], delimiter: str, *, strict: bool = True) -> Any:
-    """Return Python's reader of CSV, which takes cells of any length from then on: its limit is one of the process."""
+    """Return Python's reader of CSV, without its limit on the length of cells, in the whole process."""
     csv.field_size_limit(LARGEST_CELL)
     return csv.reader(lines, delimiter=delimiter, strict=strict)
 
@@ -379,7 +380,7 @@ def _starts(table: TextTable, sentence_column: int | None) -> list[int]:
 
 
 def _begins(lines: Sequence[str], delimiter: str) -> bool:
-    """Return whether lines are rows of one width, under usual names or, where tabs part them, mostly of numbers."""
+    """Return whether lines are rows of one width, under usual names or, if tabs separate cells, mostly of numbers."""
     try:
         lines, delimiter = _undeclared(lines, delimiter)
         rows = [row for row in _csv_rows(lines, delimiter) if row] or [[]]
@@ -395,9 +396,9 @@ def _begins(lines: Sequence[str], delimiter: str) -> bool:
 
 
 def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
-    """Return whether the first line of a table names its columns: the one of labels as usual, or by distinct texts,
-    none of them a number or empty, but for the title of an index, or again in its column below (unless the whole line
-    comes again)."""
+    """Return whether the first line of a table names its columns: with a usual name for the labels, or by distinct
+    texts that are not numbers, not empty, except for an index, and not repeated in the column below (unless the whole
+    line is repeated)."""
     row = _first_row(lines, delimiter)
     if {cell.lower() for cell in row} & {*OF_ROWS}:
         return True
@@ -415,7 +416,7 @@ def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
 
 
 def with_names(row: Sequence[str]) -> list[str]:
-    """Return the cells of a header, for empty ones the number of the column from 1, as where there is no header."""
+    """Return the cells of a header; empty ones get the number of the column from 1, as without a header."""
     return [cell if cell.strip() else str(number) for number, cell in enumerate(row, start=1)]
 
 
@@ -425,7 +426,7 @@ def _first_row(lines: Sequence[str], delimiter: str) -> list[str]:
 
 
 def are_texts(lines: Sequence[str], delimiter: str, names: Sequence[str], among: Sequence[str]) -> list[str]:
-    """Return those columns, by their `names`, that have other cells than numbers below the first of a table's lines."""
+    """Return the columns, by their `names`, with cells that are no numbers below the first of a table's lines."""
     rows = [*_rows_below(lines, delimiter, len(names))]
     return [
         name
@@ -435,16 +436,16 @@ def are_texts(lines: Sequence[str], delimiter: str, names: Sequence[str], among:
 
 
 def _rows_below(lines: Sequence[str], delimiter: str, n: int) -> Iterator[list[str]]:
-    """Yield the rows of n cells below the first line of a table, as far as they can be read."""
+    """Yield the rows of n cells below the first line of a table, up to a malformed one."""
     lines, delimiter = _undeclared(lines, delimiter)
-    with suppress(csv.Error):  # which reading says
+    with suppress(csv.Error):  # reading raises it
         for row in _csv_rows(lines[1:], delimiter, strict=False):
             if len(row) == n:
                 yield row
 
 
 def declared_delimiter(line: str) -> str:
-    """Return what parts the cells by a line `sep=;`, which Excel writes and reads before the first one; "" without."""
+    """Return the delimiter of a line `sep=;`, which Excel writes and reads before the first row; "" without."""
     match = DECLARATION.fullmatch(line.rstrip("\r\n"))
     return match[1] if match else ""
 
@@ -457,15 +458,15 @@ def _undeclared(lines: Sequence[str], delimiter: str) -> tuple[Sequence[str], st
 
 
 def _delimiter(line: str, delimiter: str) -> str:
-    """Return what parts the cells of a table by its first line: semicolons where commas stand in numbers or quotes
-    alone, as spreadsheets write then."""
+    """Return the delimiter of a table by its first line: semicolons if commas are only in numbers or quotes, as
+    spreadsheets write them."""
     cells = re.sub(r'"[^"]*"', "", line).rstrip("\r\n").split(";")
     is_semicolons = len(cells) > 1 and all("," not in with_point(cell) for cell in cells)
     return ";" if delimiter == "," and is_semicolons else delimiter
 
 
 def with_point(cell: str) -> str:
-    """Return a number that has a decimal comma with a point, any other cell as it is."""
+    """Return a number with a decimal point instead of a comma, any other cell unchanged."""
     changed = cell.replace(",", ".")
     return changed if cell.count(",") == 1 and is_numeric(changed) else cell
 
@@ -474,7 +475,7 @@ FEATURES = (*OF_COLUMNS, "text", "table")
 
 
 def text_table(name: str, title: str, delimiter: str) -> Format:
-    """Return the format of tables whose cells a character parts."""
+    """Return the format of tables with a delimiter between cells."""
     return Format(
         name,
         title,

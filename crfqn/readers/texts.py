@@ -25,7 +25,7 @@ from crfqn.taxonomy.reading import open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
 PARTS = ("20news-bydate-train", "20news-bydate-test")
-ENCODING = "latin-1"  # which every byte is a character of
+ENCODING = "latin-1"  # in which every byte is a character
 DOT, SLASH = ".", "/"  # between the parts of a group's name, and of a place in the library
 DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError)
 LEFT_OUT = {
@@ -45,7 +45,7 @@ LEFT_OUT = {
     "encodings": "tables of characters, a quarter of the time for next to no docstrings",
 }
 FEWEST_WORDS = 5
-REST = "(other)"  # no name of Python's, so it cannot be one's of a class
+REST = "(other)"  # no valid name in Python, so no class has it
 TEST_STEP = 5
 
 Home = tuple[str, ...]
@@ -89,28 +89,27 @@ def read_newsgroups(path: str | Path) -> Documents:
 
 def groups_tree(groups: Collection[str]) -> LabelTree:
     """Return the tree of dotted names, `comp.sys.mac.hardware` under `comp.sys` under `comp`; a beginning that no
-    second group shares is no node, so that `alt.atheism`, the only group of `alt`, is a top leaf."""
+    second group shares is no node: `alt.atheism`, the only group of `alt`, is a leaf under the root."""
     names = sorted(set(groups))
     return open_taxonomy(names, names, separator=DOT).collapsed(names)
 
 
-def collect_docstrings(fewest: int = 8) -> Documents:
+def collect_docstrings(minimum: int = 8) -> Documents:
     """Collect the docstrings of the standard library's classes, methods and functions with their place in it.
 
     Sources are listed by `pkgutil` and parsed, never imported: the data is the same in every process of a Python
-    version. A label is a path, package/module/Class, with `fewest` docstrings at least; those of a smaller class count
-    for its module, of a smaller module for its package, and what is too few at the top is left out. Labels are leaves:
-    what belongs to `asyncio/streams` and no label below has the label `asyncio/streams/(other)`. Texts have five words
-    or more; those in several places, such as "See base class.", are left out. Every fifth of a label, in alphabetical
-    order, is for the test; training texts come first. DataUnavailableError where the library comes without its
-    sources.
+    version. A label is a path, package/module/Class, of at least `minimum` docstrings; those of a smaller class belong
+    to its module, of a smaller module to its package, and too small packages are omitted. Labels are leaves: docstrings
+    of `asyncio/streams` and of no label below it have the label `asyncio/streams/(other)`. Texts have at least five
+    words; those in several places, such as "See base class.", are omitted. Every fifth of a label, in alphabetical
+    order, is for the test; training texts are first. DataUnavailableError if the library has no sources.
     """
     homes: defaultdict[str, set[Home]] = defaultdict(set)
     for module, spec in _modules([sysconfig.get_path("stdlib")], ()):
         source = spec.loader.get_source(spec.name) if isinstance(spec.loader, InspectLoader) else None
         if source is not None:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of escapes in somebody else's strings
+                warnings.simplefilter("ignore")  # about escapes in the sources' strings
                 tree = ast.parse(source)
             for home, text in _definitions(tree, module):
                 homes[text].add(home)
@@ -118,10 +117,10 @@ def collect_docstrings(fewest: int = 8) -> Documents:
     for text, (home, *others) in homes.items():
         if not others and len(text.split()) >= FEWEST_WORDS:
             texts_of[home].append(text)
-    labelled = _labelled(texts_of, fewest)
+    labelled = _labelled(texts_of, minimum)
     if not labelled:
         raise DataUnavailableError(
-            f"{sysconfig.get_path('stdlib')}: no module has {fewest} docstrings; expected the sources (.py files) of "
+            f"{sysconfig.get_path('stdlib')}: no module has {minimum} docstrings; expected the sources (.py files) of "
             "Python's standard library"
         )
     items = sorted(
@@ -135,13 +134,13 @@ def collect_docstrings(fewest: int = 8) -> Documents:
     return Documents([text for _, _, text in items], [label for _, label, _ in items], taxonomy, n_train)
 
 
-def _labelled(texts_of: dict[Home, list[str]], fewest: int) -> dict[str, list[str]]:
-    """Return sorted texts by label; places with too few texts give them to the place above."""
+def _labelled(texts_of: dict[Home, list[str]], minimum: int) -> dict[str, list[str]]:
+    """Return sorted texts by label; the texts of a place with too few move to the place above."""
     pending = defaultdict(list, {home: list(texts) for home, texts in texts_of.items()})
     texts_by_label: dict[Home, list[str]] = {}
     for length in range(max(map(len, pending), default=0), 0, -1):
         for home in sorted(home for home in pending if len(home) == length):
-            if len(pending[home]) >= fewest:
+            if len(pending[home]) >= minimum:
                 texts_by_label[home] = sorted(pending[home])
             elif length > 1:
                 pending[home[:-1]] += pending[home]
@@ -184,13 +183,13 @@ def read_parserator(path: str | Path) -> Labeled:
 
         <NameCollection><Name><GivenName>Drake</GivenName> <Surname>Rice</Surname></Name></NameCollection>
 
-    Elements below the root are items, theirs the pieces, split at white space into words, dicts `{"w": word}`.
+    Elements below the root are items, their elements the pieces, split at white space into words, dicts `{"w": word}`.
     DataError for no XML, definitions of entities, text outside a labelled piece, no items.
     """
     inputs: list[list[dict[str, str]]] = []
     labels: list[list[str]] = []
     content = read_bytes(path)
-    if b"<!ENTITY" in content:  # which may unfold to any size
+    if b"<!ENTITY" in content:  # which may expand to any size
         raise DataError(f"{shown_name(path)}: expected XML without entities of its own, got <!ENTITY ...>")
     try:
         root = ElementTree.fromstring(content)

@@ -64,7 +64,7 @@ MADE = {
     **{
         f"a pickle; it {'is':{n}}": lambda path, n=n: pickle.dumps(["a"] * 9, protocol=n) for n in range(2, 6)
     },
-    r"binary data \(the byte behind 3 others is 0\)": lambda path: b"abc\0\n" * 9,
+    r"binary data \(the byte after 3 others is 0\)": lambda path: b"abc\0\n" * 9,
 }
 
 

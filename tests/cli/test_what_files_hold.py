@@ -96,10 +96,10 @@ class TestArrays:
         ("content", "message"),
         [
             ("[]", "no items"), ('[{"tokens": ["a"]},\n 3]', "line 2: expected a JSON object, got 3"),
-            ('[{"tokens": ["a"]}\n{"tokens": ["b"]}]', "line 2: expected a comma or ] behind an object"),
+            ('[{"tokens": ["a"]}\n{"tokens": ["b"]}]', "line 2: expected a comma or ] after an object"),
             ('[{"tokens": ["a"]},\n', "line 1: expected a JSON object in the array"),
             ('[\n{"tokens": ["a"]', "line 2: expected a JSON object in the array"),
-            ('[{"tokens": ["a"]}]\n{"tokens": ["b"]}\n', "line 2: expected nothing behind the array"),
+            ('[{"tokens": ["a"]}]\n{"tokens": ["b"]}\n', "line 2: expected nothing after the array"),
             ('[{"tokens": ["a"], "labels": ["A"]},\n\n{"tokens": ["a"], "labels": []}]', "line 3: expected 1 labels"),
         ],
     )  # fmt: skip

@@ -108,7 +108,7 @@ def test_what_has_come_is_there_before_more_is_waited_for(monkeypatch):
     ("format", "text", "n_before", "message"),
     [
         ("conll", f"{ITEM * 2}a\n\n{ITEM}".encode(), 2, "line 7: expected 2 columns"),
-        ("conll", ITEM.encode() * 2 + b"\xc4 X L\n\n", 2, "line 7: not UTF-8 text: byte 0xc4 behind 0"),
+        ("conll", ITEM.encode() * 2 + b"\xc4 X L\n\n", 2, "line 7: not UTF-8 text: byte 0xc4 after 0"),
         ("conll", gzip.compress(ITEM.encode() * 2, mtime=0)[:-4], 2, r"the gzip file is cut short \(\d+ bytes"),
         ("jsonl", b'{"text": "a"}\n' * 3 + b"[]\n", 3, "line 4: expected a JSON object, got"),
         ("csv", b'w,label\na,A\n\nb,B\n\nc\n', 2, "line 6: expected 2 cells"),

@@ -129,8 +129,8 @@ def test_types_may_have_hyphens_or_be_missing():
     [
         (["O", "X-a"], r"IOB2: expected labels O, B-<type>, I-<type>, got 'X-a'"),
         (["O-a"], "got 'O-a'"),
-        (["I-a"], "position 0: IOB2 does not allow 'I-a' behind the beginning"),
-        (["B-b", "I-a"], "position 1: IOB2 does not allow 'I-a' behind 'B-b'"),
+        (["I-a"], "position 0: IOB2 does not allow 'I-a' after the beginning"),
+        (["B-b", "I-a"], "position 1: IOB2 does not allow 'I-a' after 'B-b'"),
     ],
 )
 def test_wrong_labels_are_named(labels, message):
@@ -139,7 +139,7 @@ def test_wrong_labels_are_named(labels, message):
 
 
 def test_end_of_an_item_is_checked():
-    with pytest.raises(InputError, match="position 1: BIOES does not allow the end behind 'B-a'"):
+    with pytest.raises(InputError, match="position 1: BIOES does not allow the end after 'B-a'"):
         spans_of(["B-a"], "BIOES")
 
 

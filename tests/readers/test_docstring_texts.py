@@ -132,7 +132,7 @@ class Small:
         """This class has one text."""
 '''
     library({"one.py": source})
-    documents = collect_docstrings(fewest=1)
+    documents = collect_docstrings(minimum=1)
     found = dict(zip(documents.inputs, documents.labels, strict=True))
     own = "one/Large/(other)"
     assert found == {
@@ -144,9 +144,9 @@ class Small:
         "A nested class has few texts.": "one/Large/Nested",
         "This class has one text.": "one/Small",
     }
-    documents = collect_docstrings(fewest=2)
+    documents = collect_docstrings(minimum=2)
     assert Counter(documents.labels) == {"one/Large": 6}  # Small's one text is too few, in its module too
-    documents = collect_docstrings(fewest=7)
+    documents = collect_docstrings(minimum=7)
     assert Counter(documents.labels) == {"one": 7}
 
 
@@ -168,9 +168,9 @@ def test_small_classes_and_modules_count_for_what_is_above(library):
             "foreign.py": numbered(9, 100),
         }
     )
-    documents = collect_docstrings(fewest=5)
+    documents = collect_docstrings(minimum=5)
     assert Counter(documents.labels) == {"one/first/Large20": 6, "one/second": 5, "two/Large40": 5}
-    documents = collect_docstrings(fewest=3)
+    documents = collect_docstrings(minimum=3)
     assert Counter(documents.labels) == {
         "one/(other)": 3, "one/first/Large20": 6, "one/second": 5, "two/Large40": 5, "small": 4,
     }  # fmt: skip

@@ -311,7 +311,7 @@ def test_arff_takes_the_class_from_its_column(write):
         ("1,0,3/d@3/d/e@3", "line 8: expected the nodes of one path"),
         ("1,0,1//a", "line 8: expected a class such as '6/2/0', got '1//a'"),
         ("1,0,", "line 8: expected a class such as '6/2/0', got ''"),
-        ("", "no rows behind @data"),
+        ("", "no rows after @data"),
     ],
 )
 def test_bad_arff_rows_are_named(write, row, message):

@@ -278,7 +278,7 @@ class TestBytes:
             named = {} if encoding == "utf-8-sig" else {"encoding": encoding}
             data = read(io.BytesIO("Ä X L\r\n".encode(encoding)), "conll", **named)
             assert (data.inputs.texts["w"], data.labels) == (["Ä"], [["L"]])
-        with pytest.raises(DataError, match=r"line 2: not UTF-8 text: byte 0xc4 behind 0 others"):
+        with pytest.raises(DataError, match=r"line 2: not UTF-8 text: byte 0xc4 after 0 others"):
             read(io.BytesIO(b"a X L\n\xc4 X L\n"), "conll")
         with pytest.raises(DataError, match="it begins as utf-16 does; read it with encoding='utf-16'"):
             read(io.BytesIO("a X L".encode("utf-16")), "conll")

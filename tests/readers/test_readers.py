@@ -170,7 +170,7 @@ def test_crfsuite_text_from_standard_input(monkeypatch):
         (b"@weight:-2\nA\tx", r"line 1: expected @weight:<number of at least 0>, got '@weight:-2'"),
         (b"@weight\t2\nA\tx", "line 1: the declaration"),
         (b"@group:1\nA\tx", "line 1: the declaration '@group' is not known"),
-        (b"A\tx\n@weight:2\n", "line 2: .* stands behind positions"),
+        (b"A\tx\n@weight:2\n", "line 2: .* comes after positions"),
         (b"\n\n", "no items"),
         (b"A\tx\nB\t\xff", "line 2: not UTF-8"),
     ],

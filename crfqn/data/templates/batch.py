@@ -99,8 +99,8 @@ class TokenBatch:
         key = macro.view.column, macro.offset, macro.is_absolute
         if key not in self._reads:
             texts, numbers = self._numbered(macro.view.column)
-            before, behind = map(len, self.marks)
-            first_mark = len(texts) - before - behind
+            before, after = map(len, self.marks)
+            first_mark = len(texts) - before - after
             place = np.arange(self.n_positions) + macro.offset
             if macro.is_absolute:
                 place = self.stop + macro.offset if macro.offset < 0 else self.start + (macro.offset - 1)
@@ -110,7 +110,7 @@ class TokenBatch:
             out = np.flatnonzero(place < self.start)
             texts_read[out] = first_mark + np.minimum(self.start[out] - place[out], before) - 1
             out = np.flatnonzero(place >= self.stop)
-            texts_read[out] = first_mark + before + np.minimum(place[out] - self.stop[out], behind - 1)
+            texts_read[out] = first_mark + before + np.minimum(place[out] - self.stop[out], after - 1)
             self._reads[key] = texts_read
         return self._reads[key]
 

@@ -176,8 +176,8 @@ class Encoder:
         return Sequences.from_checked(matrix, columns.offsets, None)
 
     def rows(self, columns: TokenColumns) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the features of the patterns as `indices` and `indptr` (N + 1,) of a CSR array of ones; hashed ones may
-        occur twice in a row."""
+        """Return the features of the patterns as `indices` and `indptr` (N + 1,) of a CSR array of ones; a row may have
+        a hashed one twice."""
         hits = np.empty((columns.n_positions, len(self.settings.patterns)), np.int32)
         batch, n_hashed = TokenBatch(columns, marks(self.settings.dialect)), self.settings.n_hashed
         if n_hashed is None:

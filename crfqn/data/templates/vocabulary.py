@@ -59,7 +59,7 @@ class TemplateVocabulary(Vocabulary):
 
     @cached_property
     def value_starts(self) -> NDArray[np.int32]:  # type: ignore[override]
-        """Names stand for themselves."""
+        """NO_VALUE for every name."""
         return np.full(len(self), NO_VALUE, np.int32)
 
     def encode(self, items: Any) -> Sequences:

@@ -120,7 +120,7 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
 
 
 def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
-    """Return the same patterns for a column of words, named as in `word_features` (a flag with its value, `title=true`),
+    """Return these patterns for a column of words, named as in `word_features` (a flag with its value, `title=true`),
     and for other columns up to two positions away, alone and with a neighbour: `pos[-1]=DT`, `pos[-1]|pos[0]=DT|NN`."""
     first, last = Pattern((FIRST,), only=FIRST_POSITION), Pattern((LAST,), only=LAST_POSITION)
     patterns = [Pattern((BIAS,)), first, last]
