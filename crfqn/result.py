@@ -182,7 +182,7 @@ class Result:
     trace : the progress, one row an iteration
     n_proved_zeros : how many of the zeros are proved to be zeros of the optimum; None if nothing can be proved, or if
         the run was stopped early
-    excess : if the loss is constrained by a bound, (loss - bound) / bound; `value` is the penalty then
+    excess : if the loss is constrained by a bound, max(loss - bound, 0) / bound; `value` is the penalty then
     tol : the requested tolerance, nan if it is not known
     is_doubtful : whether the certificate or another check contradicted the estimate, which is then ignored
     held_out : scores of the validation items, None without any. Weights, value, gap and violation are those of the best

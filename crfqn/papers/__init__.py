@@ -1,1 +1,1 @@
-"""Algorithms that exist to reproduce a paper, a folder a paper; other folders use them by name only."""
+"""Algorithms for the reproduction of papers, one folder each; other folders use them by name only."""

@@ -70,7 +70,7 @@ class Calibration(StageList):
             self.calibration_tables.append(calibration)
             self.residual_tables.append(table)  # with which the stage counts
             predictions = clipped(calibration @ functions, self.is_exclusive)
-            del functions  # several times as large as the predictions, and of no use to the next stage
+            del functions  # several times as large as the predictions, and not used by the next stage
             yield predictions
 
     def probabilities(self, predictions: Vector) -> Vector:
@@ -81,7 +81,7 @@ class Calibration(StageList):
 class CalibratedLeastSquares(StagedEstimator[Calibration]):
     """Least squares with a link that is learnt: residual fits and calibrations in turns (Algorithm 2).
 
-    A stage fits weights to what the predictions so far have left over, refits the labels to functions of the
+    A stage fits weights to the residuals of the predictions so far, refits the labels to functions of the
     predictions, and projects onto the simplex (with several labels an item, the hypercube). Each can only lower the
     squared error on the training items, all stages use one factorisation of the features' second moments.
 
@@ -90,12 +90,12 @@ class CalibratedLeastSquares(StagedEstimator[Calibration]):
     l2 : float >= 0, default 1.0
         Ridge of the residual fits: 1/2 sum_i c_i ||y_i - predictions - W x_i||^2 + l2/2 ||W||^2.
     basis : sequence of int, or scikit-learn transformer, default (1, 2, 3)
-        The functions: powers of every prediction, 1 among them; or the predictions, and what a transformer makes of
+        The functions: powers of every prediction, 1 among them; or the predictions, and a transformer's output for
         them (items x labels).
     max_iter : int, default 100
-        Stages at most.
+        Maximum number of stages.
     tol : float, default 1e-3
-        The training ends with a stage that lowers the squared error by this share of it, or less.
+        Stop after a stage that lowers the squared error by this fraction or less.
     early_stopping : bool or "auto", default "auto"
         Choose the number of stages on held-out items: training stops when `n_iter_no_change` stages in a row have not
         lowered their squared error, and as many stages as had the lowest are then learnt from all items. The squared
@@ -109,7 +109,7 @@ class CalibratedLeastSquares(StagedEstimator[Calibration]):
     class_weight : None, "balanced" or dict of label -> weight, optional
         A factor to `sample_weight`: the mean over the item's labels.
     warm_start : bool, default False
-        Go on from the stages of the last fit, if labels and columns are the same.
+        Continue from the stages of the last fit, if labels and columns are the same.
     random_state : int, RandomState or None
         Draws the held-out items.
     max_seconds, n_threads, verbose, callback

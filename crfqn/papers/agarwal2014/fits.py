@@ -1,7 +1,7 @@
-"""The fit of one batch of features to what earlier ones have left over: the inner updates of Algorithms 2 and 3.
+"""The fit of one batch of features to the residuals of earlier ones: the inner updates of Algorithms 2 and 3.
 
-The items are an objective, or a sum of objectives of blocks that are read anew in every pass; its offset is what the
-stages before predict. Shapes: K labels, I items, F features of the batch, the constant included; weights are tables,
+The items are an objective, or a sum of objectives of blocks that are read in every pass; its offset is the prediction
+of the stages before. Shapes: K labels, I items, F features of the batch, the constant included; weights are tables,
 float64 (K, F), of items float64 (K, I).
 """
 
@@ -36,7 +36,7 @@ MakeFeatures = Callable[[Any, slice], FeatureMap]  # of rows, given which part o
 
 @dataclass(eq=False)
 class ItemStream:
-    """Rows, targets and weights of the items that a model is trained on, in one piece or in blocks that are read anew
+    """Rows, targets and weights of the items that a model is trained on, in one piece or in blocks that are read
     in every pass.
 
     blocks : returns the rows, block by block, the same ones at each call
@@ -73,7 +73,7 @@ class ItemStream:
 
 @dataclass(frozen=True)
 class StageParts:
-    """The parts of the blocks, made anew in every pass, as the features are."""
+    """The parts of the blocks, made again in every pass, like the features."""
 
     items: ItemStream
     features: MakeFeatures
@@ -100,9 +100,9 @@ def advanced(objective: Objective, predictions: Vector, table: Vector) -> Vector
 
 
 def normal_solver(objective: Objective, ridge: Vector) -> Callable[[Vector], Vector]:
-    """Return what solves W (sum_i c_i x_i x_i' + diag(ridge)) = R for tables R, (K, F): a factor, or conjugate
-    gradients where they take fewer operations, as with sparse features of items in memory. These work in units of the
-    diagonal; where they do not end, a factor is made."""
+    """Return a solver of W (sum_i c_i x_i x_i' + diag(ridge)) = R for tables R, (K, F): a factor, or conjugate
+    gradients if they take fewer operations, as with sparse features of items in memory. They are scaled by the
+    diagonal; if they do not converge, a factor is made."""
     if objective.whole is None:  # each step would be a pass
         return Factor.of(objective.gram(), ridge).solve
     features, n_features = objective.whole.map, objective.n_features
@@ -143,7 +143,7 @@ def fit_residual(objective: Objective, l2: float, is_last_free: bool) -> Vector:
     if objective.whole is not None:
         ridge = ridge_of(objective.n_features, l2, is_last_free)
         return normal_solver(objective, ridge)(residual(objective.whole))
-    # sum_i c_i x_i x_i' and the residual below, (F + K, F): one pass over what is made anew in every pass.
+    # sum_i c_i x_i x_i' and the residual below, (F + K, F): one pass over features that are made in every pass.
     equations = total(np.concatenate([part.gram(), residual(part)]) for part in objective.parts)
     n_features = equations.shape[1]
     factor = Factor.of(equations[:n_features], ridge_of(n_features, l2, is_last_free))
@@ -152,7 +152,7 @@ def fit_residual(objective: Objective, l2: float, is_last_free: bool) -> Vector:
 
 def fit_margins(objective: Objective, penalty: ElasticNet, most: int, tol: float) -> Vector:
     """Return the weights (K, F) after up to `most` steps of Algorithm 1 on sum_i c_i loss(margins_i + W x_i) + penalty,
-    or sooner, at `tol` times the first gradient. With a link, stages add up margins, not predictions."""
+    or until the gradient is `tol` times the first. With a link, stages add up margins, not predictions."""
     start = objective.at(NO_COORDS, NO_VALUES)
     best: Any = start
     value, scale = np.inf, np.nan

@@ -37,14 +37,14 @@ HALF = 0.5  # of a label's probability: from there on an item has it
 
 
 def clipped(table: Vector, is_exclusive: bool) -> Vector:
-    """Return predictions (K, N) projected onto the simplex where an item has one label, else onto [0, 1]^K."""
+    """Return predictions (K, N) projected onto the simplex if an item has one label, else onto [0, 1]^K."""
     if is_exclusive:
         return np.ascontiguousarray(project_simplex(table.T).T)
     return np.clip(table, 0.0, 1.0)
 
 
 def has_one_label(model: Any) -> bool:
-    """Return True where items have one label each; AttributeError, as scikit-learn asks, if not."""
+    """Return True if items have one label each; AttributeError, as scikit-learn requires, if not."""
     if model.is_fitted and not model.is_exclusive:
         raise AttributeError("items have several labels: predict_proba has the probability of each")
     return True
@@ -83,13 +83,13 @@ class LeastSquaresPredictions:
     def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each label, float64 (n_items, n_labels); X and errors as in `predict`.
 
-        Rows sum to 1 where an item has one label.
+        Rows sum to 1 if an item has one label.
         """
         check_is_fitted(self)
         return np.concatenate([self._shown(scores) for scores in self.class_scores(X)])
 
     def _shown(self, scores: Vector) -> Vector:
-        """Return probabilities, (items, K), from scores; none is exactly 0 or 1 where items may have several labels."""
+        """Return probabilities, (items, K), from scores; none is exactly 0 or 1 if items may have several labels."""
         probabilities = self._probabilities(scores).T
         return probabilities if self.is_exclusive else np.clip(probabilities, NEVER, 1.0 - NEVER)
 
@@ -134,8 +134,8 @@ class GeneralizedLeastSquares(ItemParameters, Settings, LeastSquaresPredictions,
         Ridge. The loss is a sum over the items: with link="identity" this is `Ridge(alpha=l2)`, with "softmax"
         `LogisticRegression(C=1 / l2)`.
     link : {"auto", "identity", "softmax", "sigmoid"} or Potential, default "auto"
-        g: least squares; multinomial logit; logits. "auto" is "softmax" where items have one label,
-        else "sigmoid". A `crfqn.objectives.losses.potentials.Potential` of one's own is a convex Phi with its gradient.
+        g: least squares; multinomial logit; logits. "auto" is "softmax" if items have one label,
+        else "sigmoid". A `crfqn.objectives.losses.potentials.Potential` is a convex Phi with its gradient.
     solver : {"auto", "gls", "gls-plain", "l-bfgs"} or solver object, default "auto"
         "auto" is "gls", with Nesterov's acceleration; "gls-plain" is Algorithm 1 as printed.
     fit_intercept : bool, default True
@@ -211,7 +211,7 @@ class GeneralizedLeastSquares(ItemParameters, Settings, LeastSquaresPredictions,
         return clipped(potential.gradient(scores), self.is_exclusive)
 
     def is_centred(self, labels: LabelSpace) -> bool:
-        """The softmax is the only known link that ignores what all scores share."""
+        """The softmax is the only link of the table that ignores a constant added to all scores."""
         return isinstance(potential_of(self.link, labels.has_one_label), LogSumExp)
 
     def check_parameters(self) -> None:

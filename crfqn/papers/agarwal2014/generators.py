@@ -66,7 +66,7 @@ class FeatureSource(ABC):
 
     @abstractmethod
     def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """Return what a model file has to hold, as `restored_source` takes it: JSON values, and arrays by name;
+        """Return the content for a model file, which `restored_source` reads: JSON values, and arrays by name;
         InputError if that is impossible."""
 
 
@@ -86,7 +86,7 @@ def dense(table: Any) -> NDArray:
 
 
 def first_block(blocks: Iterable[Any]) -> Any:
-    """Return the first block of rows; InputError where there is none."""
+    """Return the first block of rows; InputError if there is none."""
     for block in blocks:
         return block
     raise InputError(NO_ROWS)
@@ -105,7 +105,7 @@ def sample_rows(blocks: Iterable[Any]) -> NDArray[np.float64]:
 
 
 def median_distance(rows: NDArray[np.float64]) -> float:
-    """Return the median of the squared distances between different rows, 1 if most of them are the same."""
+    """Return the median of the squared distances between different rows, 1 if the median is 0."""
     median = float(np.median(pdist(rows, "sqeuclidean"))) if len(rows) > 1 else 0.0
     return median if median > 1e-12 * float(np.square(rows).sum(axis=1).max(initial=0.0)) else 1.0
 
@@ -190,7 +190,7 @@ class RandomProjections:
 
 @dataclass(frozen=True, eq=False)
 class InTurn(FeatureSource):
-    """Source that takes every given feature once before any comes again, in rounds: in the order `order`, int64 (d,),
+    """Source that uses every given feature once before any is repeated, in rounds: in the order `order`, int64 (d,),
     or without one in a new permutation each round."""
 
     n_inputs: int
@@ -221,7 +221,7 @@ class InTurn(FeatureSource):
 
 @dataclass(frozen=True)
 class RandomSubsets:
-    """Generator that draws the given features at random without replacement; all come before one comes again."""
+    """Generator that draws the given features at random without replacement; all are used before one is repeated."""
 
     def fit(self, blocks: Iterable[Any], seed: int) -> InTurn:
         return InTurn(int(first_block(blocks).shape[1]), seed)

@@ -219,7 +219,7 @@ class HeldOut:
         return cls(X, np.eye(space.classes.size)[codes].T, True)
 
     def score(self, stages: StageList, pool: Pool) -> tuple[float, float]:
-        """Return the share of the items whose labels are all right, and the squared error of the probabilities, both
+        """Return the fraction of the items whose labels are all right, and the squared error of the probabilities, both
         after the latest stage."""
         if self._prepared is None:
             self._prepared = stages.prepare(self.rows, pool)
@@ -282,7 +282,7 @@ class StageRules(NamedTuple):
     """Rules by which a training of stages ends.
 
     most_stages, deadline : limits; the latter on the clock `time.perf_counter`
-    patience : stages in succession without a better look at the held-out items, None: these decide nothing
+    patience : stages in succession without a lower error of the held-out items, None: these are not used
     tol : relative decrease of the training loss below which a stage is the last, None for any
     """
 
@@ -292,7 +292,7 @@ class StageRules(NamedTuple):
     tol: float | None = None
 
     def best(self, trace: Trace, history: ValidationHistory) -> int:
-        """Return the number of stages to keep: up to the best look if there is patience, else all."""
+        """Return the number of stages to keep: up to the lowest error if there is patience, else all."""
         if self.patience is None or history.best is None:
             return trace.rows[-1].iteration
         return max(1, history.iterations[history.best_index])
@@ -307,7 +307,7 @@ class StageRules(NamedTuple):
             is_fitted = last.value <= SOLVED * trace.rows[0].value
             if is_fitted or (np.isfinite(before) and before - last.value <= self.tol * before):
                 return Status.STAGES_MADE
-        if last.iteration >= self.most_stages:  # the goal where there is no tolerance
+        if last.iteration >= self.most_stages:  # the goal if there is no tolerance
             return Status.STAGES_MADE if self.tol is None else Status.MAX_ITER
         return Status.MAX_SECONDS if time.perf_counter() >= self.deadline else None
 
@@ -378,7 +378,7 @@ class StagedEstimator(
 
     @property
     def _stage_settings(self) -> dict[str, Any]:
-        """What all lists of stages are made with."""
+        """Arguments of all lists of stages."""
         return {
             "l2": float(self.l2 or 0.0),
             "has_constant": bool(self.fit_intercept),
@@ -428,8 +428,8 @@ class StagedEstimator(
         Parameters
         ----------
         blocks : iterable of (X, y)
-            Is iterated over again and again, with the same blocks each time: a list of memory-mapped parts, say, or an
-            object whose `__iter__` opens files. A generator, which can be read once only, is refused.
+            Iterated over repeatedly, with the same blocks each time: for example a list of memory-mapped parts, or an
+            object whose `__iter__` opens files. A generator, which can be read only once, is an error.
         validation : tuple (X, y), optional
             As in `fit`; `early_stopping` needs it here.
 
@@ -462,7 +462,7 @@ class StagedEstimator(
         items: ItemStream,
         whole: ItemStream | None = None,
     ) -> Self:
-        """Learn stages from items; then, if held-out items have told how many, as many from the whole."""
+        """Learn stages from items; then, if held-out items have determined their number, as many from all items."""
         started, trace = time.perf_counter(), Trace()
         limit = TimeLimit(self.max_seconds)
         deadline = limit.end
@@ -546,7 +546,7 @@ class StagedEstimator(
         return self._new_stages((rows for rows, _ in items.parts()), space.has_one_label)
 
     def _improve(self, stages: StagesT, items: ItemStream, trace: Trace, started: float) -> None:
-        """Improve the weights of the stages, which are those that are kept; the trace's row of the last one then tells
+        """Improve the weights of the stages, which are those that are kept; the trace's last row is then that
         of all."""
 
     def _keep_stages(

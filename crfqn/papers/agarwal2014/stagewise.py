@@ -1,14 +1,14 @@
 """Stagewise regression: Agarwal et al. (2014), Algorithm 3.
 
-A stage makes a batch of features x~ and fits what the stages before have left over:
+A stage makes a batch of features x~ and fits the residuals of the stages before:
 
     linear      y^ <- y^ + W x~,   W fits the residual y - y^ (the default)
     calibrated  y^ <- clip(y^ + W [x~, y^, y^^2, y^^3]),   W fits the residual
     logistic    f <- f + W x~,   some steps of Algorithm 1 with f as a constant offset;   y^ = g(f)
 
 With a link other than the identity, a residual y - y^ cannot be fitted as if it were a label: margins f are kept.
-Features are made from a seed and the number of the stage when they are asked for. Models in memory keep what makes the
-first stages', as far as there is room; files, pickles and copies do not.
+Features are made from a seed and the number of the stage when they are used. Models in memory keep the batches of the
+first stages, within a limit of memory; files, pickles and copies do not.
 
 Shapes: K labels, I items, p features of a batch.
 """
@@ -71,7 +71,7 @@ class Stages(StageList):
 
     source, batch_size : makes the features of each stage; features of a batch, p
     update : one of UPDATES; a calibrated one has the basis' functions among its features
-    most_steps, tol : of Algorithm 1 in a logistic update, and the decrease of its gradient that ends them sooner
+    most_steps, tol : of Algorithm 1 in a logistic update, and the decrease of its gradient that ends them early
     weights : (K, p + ...) of each stage
     batches : by stage, those that are kept
     """
@@ -90,7 +90,7 @@ class Stages(StageList):
         return vars(self) | {"batches": {}}
 
     def batch(self, number: int) -> Batch:
-        """Return what makes the features of stage `number`; drawing that takes longer than the features of an item."""
+        """Return the batch of stage `number`; drawing it takes longer than the features of an item."""
         batch = self.batches.get(number)
         if batch is None:
             batch = self.source.batch(number, self.batch_size)
@@ -150,7 +150,7 @@ class Stages(StageList):
             yield predictions
 
     def refit(self, items: ItemStream, n_rounds: int) -> Vector:
-        """Fit each batch's weights anew to what all others leave over, batch after batch, so many times: block
+        """Refit each batch's weights to the residuals of all others, batch after batch, so many times: block
         coordinate descent on the least squares of all features, with a factor for each batch as far as there is room.
         Returns the predictions after."""
         predictions, room = self.predictions_of(items), float(MOST_KEPT)
@@ -204,8 +204,8 @@ class Stages(StageList):
 class StagewiseRegression(StagedEstimator[Stages]):
     """A classifier of very many features, made and fitted some hundred at a time (Algorithm 3).
 
-    Each stage makes a batch of features from the rows, random ones for example, and fits them by least squares to what
-    the stages before have left over. Memory is O(items x labels + items x batch_size), whatever the stages; a model
+    Each stage makes a batch of features from the rows, random ones for example, and fits them by least squares to the
+    residuals of the stages before. Memory is O(items x labels + items x batch_size), whatever the stages; a model
     keeps weights and a seed, no features.
 
     Parameters
@@ -235,7 +235,7 @@ class StagewiseRegression(StagedEstimator[Stages]):
     inner_iter : int, default 50
         Steps of a "logistic" stage.
     tol : float, default 1e-3
-        A "logistic" stage ends sooner when its gradient has fallen to this share of its first size.
+        A "logistic" stage ends early when its gradient has fallen to this fraction of its first size.
     early_stopping : bool or "auto", default False
         As in `CalibratedLeastSquares`; it learns twice.
     validation_fraction, n_iter_no_change, fit_intercept, penalize_intercept, class_weight, warm_start

@@ -3,7 +3,7 @@
     w <- prox(w - eta_t g_i, eta_t penalty / N),   eta_t = eta0 / sqrt(t)
 
 as Blondel, Seki and Uehara (2013, section 5.1) compare it: eta0 is the best of 1e-3, 1e-2, ..., 1e3 on held-out items.
-Single items pull rows away from zero again and again, so the iterates have far more than the optimum.
+The gradients of single items make rows non-zero again, so the iterates have far more of them than the optimum.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ class FOBOS(GradientEpochs):
     eta0 : float or None
         The first step, in units of weight a unit of the gradient of one item. None tries 1e-3, 1e-2, ..., 1e3.
     held_out : float within (0, 1)
-        The share of the calibration's items on which these are compared, after an epoch over the others.
+        The fraction of the calibration's items on which these are compared, after an epoch over the others.
     calibration_items : int
-        Items in the calibration at most, drawn at random.
+        Maximum number of items in the calibration, drawn at random.
     evaluate_every : int
         Epochs between two evaluations of the objective, each an inference pass and a sweep over all gradients.
     random_state : int
@@ -119,8 +119,8 @@ class FOBOS(GradientEpochs):
 
     Notes
     -----
-    The penalty: L1 or one norm of the rows, and L2. Rows that an item does not have are not touched; the penalty that
-    falls due meanwhile is taken in closed form when they are (Duchi and Singer, proposition 11), so that the iterates
+    The penalty: L1 or one norm of the rows, and L2. Rows that an item does not have are not touched; their
+    accrued penalty is applied in closed form when they are (Duchi and Singer, proposition 11), so that the iterates
     are those of the method as published.
 
     References

@@ -2,10 +2,10 @@
 
     scores[k, t] = sum_i w[k, i] kernel(x_i, x_t)
 
-A "feature" is an item: N of both, K states. The square of the matrix between the items that a solver works on is kept,
-within a memory of bounded size; other values are made in blocks, used and forgotten: in a block a value costs about as
-much as what is done with it. All in double precision, as the certificate's claim is (a score is a sum of terms as large
-as C); an array that is given whole is read where it lies.
+A "feature" is an item: N of both, K states. The matrix between the items that a solver works on is kept, within a
+memory of bounded size; other values are made in blocks, used and dropped: in a block a value costs about as much as its
+use. All are in double precision, as the certificate is (a score is a sum of terms as large as C); a matrix that is
+given as an array is not copied.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class DualKernelItems(DualItems):
         return super().alpha
 
     def admit(self, items: NDArray[np.int64], slacks: Vector) -> NDArray[np.int64]:
-        """Work on those items that are violated most, or nearest to it, as many as the memory allows; return them."""
+        """Choose the working set, the items with the largest violations, as many as the memory allows; return them."""
         items = items[np.sort(np.argsort(slacks, kind="stable")[: self.gram.capacity])]
         self._write_back()
         square = self.gram.hold(items)
@@ -177,7 +177,7 @@ class GramMap(FeatureMap):
         values between them, (n, m); of at most BLOCK others at a time
     diagonal, n_bytes : float64 (N,), kernel(x_i, x_i); of the values that are kept, a block of rows beside them
     whole : (N, N), optional: the matrix itself; nothing is made or kept then
-    is_definite : whether the matrix is positive semidefinite; nothing is proved with one that may not be
+    is_definite : whether the matrix is positive semidefinite; without it there is no certificate
     """
 
     values_to: Callable[[NDArray[np.int64]], Callable[[NDArray[np.int64]], NDArray]]
@@ -209,8 +209,8 @@ class GramMap(FeatureMap):
         return self.diagonal.size
 
     def hold(self, items: NDArray[np.int64]) -> NDArray:
-        """Keep the values between some items, at most `capacity`, and forget others; return them, (capacity, capacity),
-        in the order of `held`, which is that of the items' numbers where all fit."""
+        """Keep the values between some items, at most `capacity`, and drop others; return them, (capacity, capacity),
+        in the order of `held`, which is that of the items' numbers if all fit."""
         if self.held.size == self.n_items:
             return self._square
         items = np.arange(self.n_items) if self.capacity == self.n_items else items

@@ -97,7 +97,7 @@ def squared(x: Any) -> Any:
 
 
 def resolve_gamma(gamma: Any, X: Any, weights: Vector | None = None) -> float:
-    """Return the number that gamma stands for, as in scikit-learn: "scale" is 1 / (F var(X)), in which items count by
+    """Return the value of gamma, as in scikit-learn: "scale" is 1 / (F var(X)), in which items count by
     their weights (n,), "auto" 1 / F."""
     if gamma != "scale":
         return 1.0 / X.shape[1] if gamma == "auto" else float(gamma)
@@ -151,7 +151,7 @@ class SupportVectors(FittedModel):
 
     @classmethod
     def of_file(cls, file: ModelFile, kernel: KernelFunction) -> Self:
-        """Return the model of a file's content, of a kernel but for its gamma; ModelFileError where it does not fit."""
+        """Return the model of a file's content, of a kernel but for its gamma; ModelFileError if it is not valid."""
         n_classes, n_support = file.count("n_classes", 1), file.count("n_support")
         n_features = file.count("n_features", 1)
         shape = 0 if kernel.kernel == PRECOMPUTED else n_support, n_features
@@ -203,7 +203,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
         until rounding is all that is left.
     cache_size : float > 0, default 200
         Megabytes for the kernel's values between the items that are worked on, in double precision: the whole matrix
-        of 5,000 items by default, else that of the 5,000 that are violated most, chosen anew at every certificate. Of
+        of 5,000 items by default, else that of the 5,000 with the largest violations, chosen at every certificate. Of
         other rows there are no more than 256 at a time.
     class_weight : None, "balanced" or dict of label -> weight, optional
         Factors to C.
@@ -222,7 +222,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
     support_vectors_ : ndarray or sparse matrix, shape (n_SV, n_features); empty for "precomputed"
     n_support_ : ndarray of int, shape (n_classes,): support vectors by their own class
     dual_coef_ : ndarray, shape (n_classes, n_SV): f_k(x) = sum_i dual_coef_[k, i] kernel(support_vectors_[i], x)
-    n_features_in_, feature_names_in_ : as scikit-learn has them
+    n_features_in_, feature_names_in_ : as in scikit-learn
     result_ : Result
     n_iter_ : int
 
@@ -277,7 +277,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
     feature_names_in_ = ItemPredictions.feature_names_in_
 
     def __sklearn_tags__(self) -> Tags:
-        """Sparse matrices are welcome; a precomputed kernel is a square matrix of pairs."""
+        """Sparse matrices are supported; a precomputed kernel is a square matrix of pairs."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.kernel == PRECOMPUTED
@@ -396,7 +396,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
         )
 
     def decision_function(self, X: Any) -> Vector:
-        """Return f_k(x) of each class, (n, n_classes); of two classes the second's less the first's, (n,)."""
+        """Return f_k(x) of each class, (n, n_classes); with two classes the second's minus the first's, (n,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -406,8 +406,8 @@ class MulticlassSVC(ClassifierMixin, Estimator):
         return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of items with the right label, each weighted by `sample_weight`; InputError where the model
-        knows none of the labels."""
+        """Return the accuracy, items weighted by `sample_weight`; InputError if none of the labels is a class of
+        the model."""
         return share_right(y, self.predict(X), self.classes_, sample_weight)
 
     def _scores(self, X: Any) -> Vector:

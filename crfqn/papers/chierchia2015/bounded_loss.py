@@ -37,17 +37,17 @@ class LossBudget:
             raise InputError(f"bound: expected a finite number > 0, got {self.bound!r}")
 
     def project(self, losses: Vector, weights: Vector) -> Vector:
-        """Return the nearest losses within the budget."""
+        """Return the nearest losses within the bound."""
         return project_halfspace(losses, weights, self.bound)
 
     def excess(self, total: float) -> float:
-        """Return how far a weighted sum of losses is above the budget, as a share of it."""
+        """Return max(sum - bound, 0) / bound of a weighted sum of losses."""
         return max(total - self.bound, 0.0) / self.bound
 
 
 class BoundedObjective(Objective):
     """The indicator of {w: loss(w) <= eta}: 0 there, infinite elsewhere, without gradients. The penalty is minimised,
-    and it stands in the place of the loss."""
+    and the indicator replaces the loss."""
 
     has_curvature = is_smooth = has_gram = has_marginals = False
 
@@ -56,7 +56,7 @@ class BoundedObjective(Objective):
         self.budget = budget
 
     def at(self, coords: Coords, weights: Vector) -> BoundedPoint:
-        """Return a point of which only the weights are known."""
+        """Return a point with weights only."""
         return BoundedPoint(self, coords, weights)
 
     def refusal(self, capability: str) -> str:
@@ -72,7 +72,7 @@ class BoundedObjective(Objective):
         kind.check(self)
 
     def sample(self, stride: int) -> Any:
-        """Refuse: a bound on the loss of all items says nothing of some."""
+        """Raise an error: a bound on the loss of all items is none for some of them."""
         raise UnsupportedObjectiveError("a bound on the loss of all items has no sample of them")
 
 
@@ -83,7 +83,7 @@ class BoundedPoint(Point):
 
     @property
     def whole(self) -> Any:  # type: ignore[override]
-        """Refuse to evaluate: an indicator has no gradient."""
+        """Raise an error: an indicator has no gradient."""
         raise UnsupportedObjectiveError("a bound on the loss has no gradient: it needs the constrained FBPD")
 
 
@@ -106,8 +106,8 @@ class BoundedSplitting(HingeSplitting):
         return self.objective.budget.excess(float(self.weights @ self.losses(image)))
 
     def priced(self, x: SparseWeights, y: Vector, xi: Vector, balanced: bool) -> Point:
-        """Return x with the bound at the price mu of the loss that is nearest to -xi: <r, y> - mu eta - g*(-T'y). Its
-        value stands for the loss and is eta: no loss at an optimum is more."""
+        """Return x with the dual bound at the multiplier mu that is nearest to -xi: <r, y> - mu eta - g*(-T'y). Its
+        loss is given as eta, an upper bound at an optimum."""
         price = max(float(-xi @ self.weights) / float(self.weights @ self.weights), 0.0)
         masses, y = price * self.weights, y.copy()
         simplex_rows(y, masses, PIVOT, 0.0, y)

@@ -1,6 +1,6 @@
 """FBPD, constrained: Algorithm 2 of Chierchia, Pustelnik, Pesquet and Pesquet-Popescu (2015).
 
-    minimise g(x)   where   sum_i c_i h_i(T_i x) <= eta
+    minimise g(x)   subject to   sum_i c_i h_i(T_i x) <= eta
 
 Variables zeta_i between the losses and the bound split it into epigraphs, (T_i x, zeta_i) in epi h_i, and a half-space.
 """
@@ -42,7 +42,7 @@ class ConstrainedFBPD(Solver):
 
     Notes
     -----
-    A state's value is g(x), below the optimum perhaps while the loss is above eta: `State.excess` says by how much.
+    A state's value is g(x), which may be below the optimum while the loss is above eta, by `State.excess`.
 
     References
     ----------
@@ -89,7 +89,7 @@ class ConstrainedFBPD(Solver):
             run.advance(partial(self.step, h, penalty), self.n_steps, self.change)
 
     def step(self, h: BoundedSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
-        """Return what a step of Algorithm 2 leads to."""
+        """Return the iterate after a step of Algorithm 2."""
         tau, sigma = size.tau, size.sigma
         tau_zeta = 1.0 / sigma if self.restarts else tau
         (x, (Tx_before, zeta_before), (y, xi)) = z

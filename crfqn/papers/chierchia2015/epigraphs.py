@@ -28,7 +28,7 @@ def project_epigraph(
     """Project (x, height) onto the epigraph {(p, t): max_k p_k + margin_k <= t} (Chierchia et al., proposition 3.3).
 
     The multiclass hinge of an item of class y is this maximum over x_k = s_k - s_y with margins 1, and 0 at k = y. The
-    result is p = min(x, t - margins), with the one t >= height at which what is cut off sums up to t - height.
+    result is p = min(x, t - margins), with the one t >= height at which sum(x - p) = t - height.
 
     Parameters
     ----------

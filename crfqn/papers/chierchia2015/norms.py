@@ -1,7 +1,7 @@
 """Norms of Chierchia et al. (2015): the largest size of a row or block, and blocks of features within a state.
 
 The sum of the rows' largest sizes is the penalty of Turlach, Venables and Wright (2005). `FeatureBlocks` has norms of
-blocks of features, sum_k sum_b ||w_(k,b)||: a state keeps or drops a block by itself.
+blocks of features, sum_k sum_b ||w_(k,b)||: each state keeps or drops a block independently.
 Shapes: F features; n coordinates that are passed in as `coords`, sorted int64, with their weights w, float64 (n,).
 """
 
@@ -128,6 +128,6 @@ def blocks_by_column(groups: object, names: Sequence[str] | None, n_features: in
 
 
 def with_constant(blocks: NDArray[np.int64], space: Any, layout: Layout) -> NDArray[np.int64]:
-    """Return the blocks of a training's columns, in which a constant is a block of its own."""
+    """Return the blocks of a training's columns, in which a constant is a separate block."""
     constant = np.full(layout.n_features - blocks.size, blocks.max(initial=-1) + 1)
     return np.concatenate([blocks, constant]).astype(np.int64)

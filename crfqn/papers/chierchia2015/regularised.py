@@ -2,8 +2,8 @@
 
     minimise g(x) + sum_i c_i h_i(T_i x);   tau = 1 / (omega ||T||),   sigma = omega / ||T||
 
-Steps of FBPD circle around the optimum where problems are nearly linear programmes, as sparse hinges are. `Run` makes
-of them Halpern's iteration z <- a (2 F(z) - z) + (1 - a) z0, a = (k + 1) / (k + 2), F being a step of FBPD, with a new
+Steps of FBPD circle around the optimum if problems are nearly linear programmes, like sparse hinges. `Run` applies to
+them Halpern's iteration z <- a (2 F(z) - z) + (1 - a) z0, a = (k + 1) / (k + 2), F being a step of FBPD, with a new
 anchor z0 whenever the residual ||F(z) - z|| has fallen enough; omega is then moved towards ||y - y0|| / ||x - x0||
 (Applegate et al. 2021, section 3; Lu and Yang 2024, section 3).
 """
@@ -39,7 +39,7 @@ ENOUGH, SOME, LONGEST = 0.2, 0.8, 0.36
 
 
 def forward_backward_step(penalty: Penalty, point: Point, tau: float) -> SparseWeights:
-    """Return prox_(tau g)(x - tau T'y), x being the point and T'y its gradient; zeros that stay are not looked at."""
+    """Return prox_(tau g)(x - tau T'y), x being the point and T'y its gradient; zeros that remain are skipped."""
     coords, w, slope = may_move(penalty, point, penalty.screen(point), penalty.unpenalised)
     moved = penalty.prox(coords, w - tau * slope, tau)
     stays = np.flatnonzero(moved)
@@ -65,9 +65,9 @@ class StepSizes(NamedTuple):
 class Run:
     """A run of either algorithm by steps F: as printed, or Halpern's iteration over them, with restarts.
 
-    z, moved : where the next step begins, and what the last one led to
+    z, moved : the start of the next step, and the result of the last one
     anchor, n_steps, k : z0; steps of the run, and since the anchor
-    omega : sigma ||T||; it follows the iterates where it was not given
+    omega : sigma ||T||; it follows the iterates if it was not given
     end : `RULE_MET` if the last step changed the weights as little as the paper's rule asks, else None
     """
 
@@ -99,14 +99,14 @@ class Run:
                 break
 
     def _following(self) -> Iterate:
-        """Return where the next step begins, after one from z to F(z)."""
+        """Return the start of the next step, after one from z to F(z)."""
         z, moved, (tau, sigma) = self.z, self.moved, self.size
         # The residual ||F(z) - z|| in the norm of the method, in which F is firmly non-expansive.
         total = distance(z.x, moved.x) ** 2 / tau
         for n, pair in enumerate(zip(z.images, moved.images, z.duals, moved.duals, strict=True)):
             image, dual = pair[1] - pair[0], pair[3] - pair[2]
             total += float(np.vdot(dual, dual)) / sigma - 2.0 * float(np.vdot(image, dual))
-            if n:  # zeta, with a tau of its own
+            if n:  # zeta, with a separate tau
                 total += sigma * float(np.vdot(image, image))
         residual = float(np.sqrt(max(total, 0.0)))
         self.n_steps += 1
@@ -206,7 +206,7 @@ class FBPD(Solver):
             run.advance(partial(self.step, h, penalty), self.n_steps, self.change)
 
     def step(self, h: HingeSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
-        """Return what a step of Algorithm 1 leads to."""
+        """Return the iterate after a step of Algorithm 1."""
         (x, (Tx_before,), (y,)) = z
         x = forward_backward_step(penalty, h.point(x, y), size.tau)
         Tx = h.image(x.coords, x.weights)

@@ -35,7 +35,7 @@ NO_SCORES = np.empty((0, 0))
 class SplitPoint(PartPoint):
     """Weights whose gradient T'y and whose bound are those of dual variables, not of a subgradient at the scores.
 
-    y, losses : float64 (N, K) >= 0; float64 (N,), unweighted; empty where nobody asks; slope : the dual loss at y
+    y, losses : float64 (N, K) >= 0; float64 (N,), unweighted; empty if not needed; slope : the dual loss at y
     """
 
     def __init__(self, part: Any, x: SparseWeights, y: Vector, losses: Vector, slope: float) -> None:
@@ -154,7 +154,7 @@ def gram_times(map: FeatureMap, u: Vector) -> Vector:
 
 
 def power_iteration(times: Any, shape: tuple[int, ...]) -> float:
-    """Return the root of the largest eigenvalue of a positive semidefinite operator, 1 % above what it settles at."""
+    """Return the root of the largest eigenvalue of a positive semidefinite operator, 1 % above the limit."""
     u = np.random.default_rng(0).standard_normal(shape)
     before = 0.0
     for _ in range(MOST_ROUNDS):

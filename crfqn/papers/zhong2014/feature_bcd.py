@@ -1,10 +1,10 @@
 """Block coordinate descent by raw feature (Sokolovska, Lavergne, Cappe and Yvon 2010), as the paper compares with it.
 
-A block is all states' weights of one feature; the edges of a chain are one more. Its update runs inference anew on the
-items that hold the feature only, in a chain on the affected stretch (`feature_bcd_kernels.py`), and the loss changes by
-what theirs do: good where features are rare. The paper (section 6) adds a line search in each update, without which it
+A block is all states' weights of one feature; the edges of a chain are one more. Its update repeats inference only for
+the items that have the feature, in a chain on the affected segment (`feature_bcd_kernels.py`), and computes the change
+of their loss: efficient if features are rare. The paper (section 6) adds a line search in each update, without which it
 does not converge; shrinking (its section 2.3); and second derivatives of at least 1e-10, since without an L2 penalty a
-smaller one sends weights far away. Shapes: I items, B blocks, F features, K states, E edges.
+smaller one makes weights very large. Shapes: I items, B blocks, F features, K states, E edges.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ from crfqn.structures.taxonomy import Taxonomy
 from crfqn.time_limit import check_time
 
 ORDERS = ("random", "cyclic")
-MOST_BLOCKS = 512  # of one call: an interrupt waits for its end
+MOST_BLOCKS = 512  # of one call, which cannot be interrupted
 
 
 class BlockSweep(NamedTuple):
-    """Findings of the updates of B blocks: the largest KKT violation of each before it, (B,); whether each stays after
-    shrinking, (B,); how many have moved; of how many the line search found no step."""
+    """Findings of the updates of B blocks: the largest KKT violation of each before it, (B,); whether shrinking
+    keeps each, (B,); the number that have moved; the number without a step of the line search."""
 
     violations: Vector
     is_kept: NDArray[np.bool_]
@@ -84,7 +84,7 @@ class BlockState(MethodState):
 
     def __init__(self, owner: Objective, start: Point) -> None:
         point: Any = start.whole
-        loss: Any = point.part.loss  # a likelihood, as `check` sees to it
+        loss: Any = point.part.loss  # a likelihood: `check` ensures it
         self.objective = owner
         self.n_features, self.n_states = owner.n_features, owner.n_states
         structure = loss.structure
@@ -235,7 +235,7 @@ class BlockState(MethodState):
 
 
 def prepare_chain(point: PartPoint, loss: StructuredLoss, chain: Chain) -> ChainState:
-    """Return the state at a point; messages are computed where they are asked for."""
+    """Return the state at a point; messages are computed when needed."""
     owner = point.part
     n_states, n_positions, n_items = owner.n_states, owner.n_positions, owner.n_items
     observed = loss.observed_edges(owner.weights)
@@ -304,8 +304,8 @@ class FeatureBCD(Solver):
     random_state : int
         Seed of the permutations.
     shrinking : bool
-        Leave out the features whose weights are zero and held there: at first by a full gradient scan, then each
-        as it is visited. When the others are solved all of them come back.
+        Leave out the features whose weights are zero and would remain so: at first by a full gradient scan, then
+        each when it is visited. When the others have converged, all are included again.
     shrink_margin : float or None
         A feature of zeros is left out when |g| < (1 - margin) l1 for all its weights; None is the paper's l1 - M / N,
         M the largest violation of the sweep before, N the items.
@@ -313,11 +313,11 @@ class FeatureBCD(Solver):
         An epoch ends, and the full gradient is scanned, when the violation has fallen to this share of the one that it
         opened with.
     max_sweeps : int
-        Or after so many sweeps: a scan costs one pass over the data, a sweep many where features are frequent.
+        Or after so many sweeps: a scan costs one pass over the data, a sweep many if features are frequent.
     armijo, backtrack : float
         sigma and beta of the line search.
     floor : float
-        The least second derivative (paper: 1e-10).
+        The minimum second derivative (paper: 1e-10).
 
     Notes
     -----
