@@ -10,7 +10,8 @@ Three decorators say who calls a function. Each takes two options, and this is t
              FUSED: multiply-adds may be fused, nothing is re-associated. IN_ORDER: neither; also for sums of gathered
              numbers, which re-association turns into vector gathers, four times slower than loads
     counts   whether references to arrays are counted. False, as always of `inner`, is for functions called a hundred
-             thousand times a second, since every slice is a reference; such a function makes and returns no array
+             thousand times a second, since every slice is a reference; such a function makes no array, and returns
+             one only to functions that do not count either
 
 `nogil` lets the thread pool run one kernel on several parts at once.
 """

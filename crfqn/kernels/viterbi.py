@@ -28,7 +28,7 @@ class TransitionMask(NamedTuple):
     end: np.ndarray
 
 
-@subkernel
+@subkernel(counts=False)
 def add_mask(edges, mask, masked):
     """Return edges + mask.edges, written into `masked`, (K, width); `edges` itself where no transition is forbidden."""
     if mask.edges.shape[0] == 0:

@@ -45,6 +45,7 @@ class FrankWolfeState(LearnedRows):
         self.planes = [observed_planes(part) for part in self.parts]
         self._gaps = np.full(owner.n_items, np.inf)
         self._gaps_of_planes = self._gaps.copy()
+        self._violations = np.empty(FEWEST_PLACES)  # scratch, of an item's planes
         self._masses = [part.weights / self.l2 for part in self.parts]
 
     @classmethod
@@ -77,6 +78,7 @@ class FrankWolfeState(LearnedRows):
             shares[used], losses[used] = planes.shares, planes.losses
             labels[ranges_of(heads[:-1], places * lengths)] = planes.labels
             self.planes[which] = Planes(first, planes.n_used, shares, losses, heads[:-1], labels)
+            self._violations = np.empty(max(self._violations.size, int(np.diff(first).max())))
 
     def visit(self, order: NDArray[np.integer], among_planes: bool = False) -> tuple[float, float]:
         """Measure the gaps of the items `order`, numbers below `n_items`, and take a step on each, towards the worst of
@@ -102,8 +104,7 @@ class FrankWolfeState(LearnedRows):
     def steps(self, which: int, settings: Any, entries: Any, space: ItemSpace) -> tuple[Any, ...]:
         planes, (measured, among_planes) = self.planes[which], settings
         pairwise = PairwiseSteps(planes, measured[self.bounds[which] : self.bounds[which + 1]], among_planes)
-        violations = np.empty(int(np.diff(planes.first).max()))
-        return None, pairwise, None, entries, space._replace(numbers=violations)
+        return None, pairwise, None, entries, space._replace(numbers=self._violations)
 
     def promising(self) -> NDArray[np.intp]:
         """Return the items that steps among planes are worth: the others have at most a tenth of these gaps together,

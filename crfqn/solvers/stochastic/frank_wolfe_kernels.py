@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import subkernel
+from crfqn.kernels import inner, subkernel
 from crfqn.solvers.stochastic.item_kernels import (
     add_change,
     best_labelling,
@@ -68,7 +68,7 @@ class PairwiseSteps(NamedTuple):
     among_planes: bool
 
 
-@subkernel
+@inner
 def item_planes(i, length, planes):
     """Return the views of an item's places: labels (places, T), shares, losses (places,)."""
     begin, end = planes.first[i], planes.first[i + 1]
@@ -129,18 +129,21 @@ def score_open(a, n_there, data, weights, structure, scores):
 
 
 @subkernel(counts=False)
-def lattice_of(n, labels, lattice, n_there):
-    """Write the states that n planes have at each position: lattice, int32 (T, K), of which n_there, int32 (T,),
-    count."""
+def lattice_of(n, labels, lattice, n_there, is_there):
+    """Write the states that n planes have at each position: lattice, int32 (T, K), of which n_there, int32 (T,), count.
+    A state is looked up in is_there, int32 (K,), scratch: a search among those found is mispredicted at most planes."""
+    for k in range(is_there.size):
+        is_there[k] = 0
     for t in range(labels.shape[1]):
-        n_there[t] = 0
+        n_found = 0
         for p in range(n):
-            j = 0
-            while j < n_there[t] and lattice[t, j] != labels[p, t]:
-                j += 1
-            if j == n_there[t]:
-                lattice[t, j] = labels[p, t]
-                n_there[t] += 1
+            state = labels[p, t]
+            if is_there[state] == 0:
+                lattice[t, n_found], is_there[state] = state, 1
+                n_found += 1
+        for j in range(n_found):
+            is_there[lattice[t, j]] = 0
+        n_there[t] = n_found
 
 
 @subkernel(counts=False)
@@ -172,7 +175,7 @@ def label_in_lattice(lattice, n_there, scores, edges, mask, best, origin, states
         chosen = origin[t, chosen]
 
 
-@subkernel
+@subkernel(counts=False)
 def move_share(gamma, place, away, states, targets, parents, i, planes, change):
     """Move gamma of the share of the plane `away` of item i to the labelling `states`, at its place or a free one. The
     loss of a labelling is half of the nodes in which its labels differ from the observed ones, `targets`: the Hamming
@@ -188,7 +191,7 @@ def move_share(gamma, place, away, states, targets, parents, i, planes, change):
     shares[away] = shares[away] - gamma if gamma < shares[away] else 0.0
 
 
-@subkernel
+@inner
 def improve_item(i, data, structure, rows, pairwise_steps, change, space):
     """Take a pairwise step on item i.
 
@@ -211,7 +214,7 @@ def improve_item(i, data, structure, rows, pairwise_steps, change, space):
     # y+, the labelling that violates the margin most.
     n_there[:] = 2
     if among_planes:
-        lattice_of(n, labels, space.lattice[0], n_there)
+        lattice_of(n, labels, space.lattice[0], n_there, space.lattice[1, 0])
     n_scored = score_open(a, n_there, data, rows.weights, structure, scores)
     _, edges = edges_of(structure, rows, space)
     counters[OPERATIONS] += width * n_scored
@@ -234,7 +237,8 @@ def improve_item(i, data, structure, rows, pairwise_steps, change, space):
     if place < 0:  # no room before the next pass: the most violated of the planes instead
         place = np.argmax(violations[:n])
         violation = violations[place]
-        states[:] = labels[place]
+        for t in range(length):
+            states[t] = labels[place, t]
     lead = violation - violations[away]
     if lead <= 0.0:
         return

@@ -115,7 +115,7 @@ class ItemSpace(NamedTuple):
     lattice: np.ndarray
 
 
-@subkernel
+@inner
 def edges_of(structure, rows, space):
     """Return the weights of the edges, and the same with those of the mask added."""
     n_edge_rows = structure.parents.size if structure.is_chain else 0

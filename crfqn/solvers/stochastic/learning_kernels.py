@@ -50,7 +50,7 @@ def adapt_weights(n, change, loss, gamma, item_weight, rows):
         variances[row, state] = variance * gamma / (gamma + variance * size * size)
 
 
-@subkernel
+@subkernel(counts=False)
 def correct_item(i, data, structure, rows, C, change, space):
     """Label item i and learn from its mistakes, by steps times its weight; C : the largest step of passive-aggressive
     learning, or AROW's gamma; 0 for the perceptron."""

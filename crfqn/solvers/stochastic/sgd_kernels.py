@@ -199,7 +199,7 @@ def infer_item(scores, edges, weight, space, result):
             p[t, k] *= weight
 
 
-@subkernel
+@subkernel(counts=False)
 def chain_residual(i, data, mask, relevance, rows, scores, space):
     """Write the residual of a chain, weight * (marginals - what is observed), to residuals[0], and that of its
     transitions to counts[0]. relevance : float64 (positions, K), 0 for labels that are not possible, or (0, K):
@@ -260,7 +260,7 @@ def node_residual(i, data, parents, is_label, space):
         k = parents[k]
 
 
-@subkernel
+@subkernel(counts=False)
 def follow_gradient(i, data, structure, rows, gradient_steps, space):
     """Take a gradient step on item i; returns whether the scale has become too small."""
     rates, relevance, parents, columns = gradient_steps
