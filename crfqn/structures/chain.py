@@ -223,7 +223,9 @@ class Chain(Structure):
                 if workspace is None:
                     workspace = workspaces[get_ident()] = lanes_workspace(longest, self.n_states)
                 expected_edges[part] = forward_backward_lanes(in_lanes, *arrays, *workspace)
-                one_by_one = np.sort(np.concatenate([one_by_one, refused_of(in_lanes, sums)]))
+                refused = refused_of(in_lanes, sums)
+                if refused.size:
+                    one_by_one = np.sort(np.concatenate([one_by_one, refused]))
             if one_by_one.size:
                 expected_edges[part] += forward_backward(one_by_one, *arrays)
                 refused = refused_of(one_by_one, sums)
