@@ -28,7 +28,6 @@ import numpy as np
 import typer
 from harness.options import command
 
-from crfqn.threads import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.distributed import distributed_objective
 from crfqn.distributed.objective import WorkerParts
@@ -45,7 +44,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
-from crfqn.threads import Pool
+from crfqn.threads import Pool, single_threaded_blas
 
 ARRAYS = ("indptr", "indices", "values", "offsets")
 SCHEDULER = 8786

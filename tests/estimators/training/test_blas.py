@@ -93,7 +93,7 @@ def test_a_model_has_the_same_bits_in_any_thread(name):
 
     models = []
     for n_threads in (1, 2):
-        with threadpool_limits(n_threads, user_api="threads"):
+        with threadpool_limits(n_threads, user_api="blas"):
             before = blas_threads()
             models += [train(), in_a_thread(train)]
             with ThreadPoolExecutor(3) as executor:
@@ -101,7 +101,7 @@ def test_a_model_has_the_same_bits_in_any_thread(name):
             assert blas_threads() == before
 
     def limited():
-        with threadpool_limits(2, user_api="threads"):
+        with threadpool_limits(2, user_api="blas"):
             return train(), blas_threads()
 
     model, after = in_a_thread(limited)
@@ -110,12 +110,12 @@ def test_a_model_has_the_same_bits_in_any_thread(name):
 
 
 def blas_threads():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "threads"]
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
 def test_holders_overlap_in_several_threads():
     """The first to come need not be the last to leave, and the program's own limits hold again afterwards."""
-    with threadpool_limits(2, user_api="threads"):
+    with threadpool_limits(2, user_api="blas"):
         is_inside, may_leave = threading.Event(), threading.Event()
 
         def hold():
@@ -131,7 +131,7 @@ def test_holders_overlap_in_several_threads():
                 may_leave.set()
                 after_first = other.result()
                 within = blas_threads()
-    with threadpool_limits(2, user_api="threads"):
+    with threadpool_limits(2, user_api="blas"):
         after = blas_threads()
     n = len(after)
     assert (after_first, within, after) == (n * [1], n * [1], n * [2])
@@ -145,14 +145,14 @@ IS_CONTROLLED = any(
 @pytest.mark.skipif(not IS_CONTROLLED, reason="before 3.8 threadpoolctl obeys every thread")
 def test_other_threads_cannot_raise_the_limit_meanwhile():
     def raise_limit():
-        with threadpool_limits(2, user_api="threads"):
+        with threadpool_limits(2, user_api="blas"):
             return blas_threads()
 
     def hold():
         with single_threaded_blas():
             return in_a_thread(raise_limit)
 
-    with threadpool_limits(2, user_api="threads"):
+    with threadpool_limits(2, user_api="blas"):
         within = in_a_thread(hold)
     assert within == [1] * len(within)
 
@@ -160,7 +160,7 @@ def test_other_threads_cannot_raise_the_limit_meanwhile():
 class PerThread:
     """A BLAS whose every thread has a limit of its own, as OpenBLAS on OpenMP has it."""
 
-    user_api, threading_layer = "threads", "openmp"
+    user_api, threading_layer = "blas", "openmp"
 
     def __init__(self):
         self.local = threading.local()
