@@ -236,7 +236,6 @@ def test_a_trick_is_seen(source):
 
 
 MOST_ARGUMENTS = 10  # outside of compiled code, `self` not counted
-CROWDED = {"minimize": 12}  # a problem, a method, limits, and who follows the run
 
 
 def crowded(source: str) -> list[str]:
@@ -246,7 +245,7 @@ def crowded(source: str) -> list[str]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             names = [entry.arg for entry in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
             name = getattr(node, "name", "lambda")
-            if len(names) - (names[:1] in (["self"], ["cls"])) > CROWDED.get(name, MOST_ARGUMENTS):
+            if len(names) - (names[:1] in (["self"], ["cls"])) > MOST_ARGUMENTS:
                 found.append(f"{name}, line {node.lineno}")
     return found
 

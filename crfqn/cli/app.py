@@ -3,9 +3,9 @@
 import os
 from collections.abc import Callable
 from functools import wraps
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 import typer
@@ -48,9 +48,8 @@ def subcommand(
         def run(**options: Any) -> Any:
             if not carried_out_by:
                 return declaration(**options)
-            module, _, function = carried_out_by.partition(".")
             values = {renamed.get(option, option): value for option, value in options.items()}
-            return getattr(import_module(f"crfqn.cli.{module}"), function)(**values)
+            return resolve_name(f"crfqn.cli.{carried_out_by}")(**values)
 
         return group.command(name, cls=shared.Command)(command(shared.with_option_groups(run)))
 
