@@ -49,7 +49,7 @@ def subcommand(
             if not carried_out_by:
                 return declaration(**options)
             values = {renamed.get(option, option): value for option, value in options.items()}
-            return resolve_name(f"crfqn.cli.{carried_out_by}")(**values)
+            return resolve_name("crfqn.cli." + carried_out_by.replace(".", ":"))(**values)
 
         return group.command(name, cls=shared.Command)(command(shared.with_option_groups(run)))
 

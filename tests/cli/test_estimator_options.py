@@ -40,7 +40,7 @@ def settings_of(monkeypatch):
         seen = []
         monkeypatch.setattr(
             "crfqn.cli.training.train",
-            lambda recipe, data, output, settings, dev, *others, **how: seen.append(settings | dev),
+            lambda settings, dev, **others: seen.append(settings | dev),
         )
         result = CliRunner().invoke(app, ["train", "digits", *options], env={"COLUMNS": "300"})
         return seen[0] if result.exit_code == 0 else (result.exit_code, " ".join(result.output.split()))

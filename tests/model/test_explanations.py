@@ -124,7 +124,7 @@ def test_of_single_items(kind):
 def test_n_is_checked():
     _, X, y = chains()
     model = ChainCRF(l1=0.1).fit(X, y)
-    with pytest.raises(InputError, match="n: expected an integer >= 1, got 0"):
+    with pytest.raises(InputError, match="n: expected None or an integer >= 1, got 0"):
         model.explain(X[:1], n=0)
     assert model.explain([[]]) == [[]]
 
