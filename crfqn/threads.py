@@ -227,8 +227,7 @@ def _limit(of_thread: bool) -> list[tuple[Any, int]]:
     libraries = [
         library
         for library in _controller(len(sys.modules)).lib_controllers
-        if library.user_api == "blas"
-        and (getattr(library, "threading_layer", "") == "openmp") == of_thread
+        if library.user_api == "blas" and (getattr(library, "threading_layer", "") == "openmp") == of_thread
     ]
     before = [(library, library.num_threads) for library in libraries]
     _set([(library, 1) for library in libraries])

@@ -39,8 +39,7 @@ def settings_of(monkeypatch):
     def run(*options):
         seen = []
         monkeypatch.setattr(
-            "crfqn.cli.training.train",
-            lambda settings, dev, **others: seen.append(settings | dev),
+            "crfqn.cli.training.train", lambda settings, dev, **others: seen.append(settings | dev)
         )
         result = CliRunner().invoke(app, ["train", "digits", *options], env={"COLUMNS": "300"})
         return seen[0] if result.exit_code == 0 else (result.exit_code, " ".join(result.output.split()))
