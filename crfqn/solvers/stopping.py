@@ -15,9 +15,9 @@ that slow down. r is kept between 1/2 and .9, so that one lucky or unlucky doubl
 From many steps the same formula over the last two quarters of them forgets sooner how slow the beginning was, but
 mistakes a pause for the end: the estimate is three times its result, and at least a third of the first one.
 
-If the steps of a short run win more than those before them, there is no estimate: so it is after a start at a model
-that is far from the optimum. Each zero outside the working set adds violation^2 / (2 curvature), what it would win
-alone.
+There is no estimate if the steps of a short run decrease F more than those before them, as after a start at a model
+that is far from the optimum. Each zero outside the working set adds violation^2 / (2 curvature), the decrease if it
+moved alone.
 
 This is an estimate and no bound; `certificate.py` has the bound. `scripts/stopping.py` measures its error
 (docs/numerics.md).

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -132,7 +131,7 @@ class ScoreLoss:
 
     # How the weights of edges are numbered, E of them; there are none where positions have no neighbours.
     edge_layout = cached_property(lambda self: EdgeLayout(self.n_states, 0))
-    n_edges = cached_property(attrgetter("edge_layout.size"))
+    n_edges = cached_property(lambda self: self.edge_layout.size)
     # The states that hold wherever a state does: itself alone; and those that a position can be labelled by, ascending.
     ancestors = cached_property(
         lambda self: Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
@@ -321,11 +320,11 @@ class StructuredLoss(ScoreLoss):
     structure: Structure
     targets: Labels
 
-    n_states = cached_property(attrgetter("structure.n_states"))  # type: ignore[assignment]
-    n_items = cached_property(attrgetter("structure.n_items"))  # type: ignore[assignment]
-    edge_layout = cached_property(attrgetter("structure.edge_layout"))
-    ancestors = cached_property(attrgetter("structure.ancestors"))
-    position_labels = cached_property(attrgetter("structure.labels"))
+    n_states = cached_property(lambda self: self.structure.n_states)  # type: ignore[assignment]
+    n_items = cached_property(lambda self: self.structure.n_items)  # type: ignore[assignment]
+    edge_layout = cached_property(lambda self: self.structure.edge_layout)
+    ancestors = cached_property(lambda self: self.structure.ancestors)
+    position_labels = cached_property(lambda self: self.structure.labels)
 
     def __post_init__(self) -> None:
         targets = self.targets
