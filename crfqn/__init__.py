@@ -22,7 +22,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "papers.blondel2014.svc": ["MulticlassSVC"],
         "estimators.multilabel_ranker": ["MultilabelRanker"],
         "estimators.storage": ["load"],
-        "estimators.taxonomy": ["TaxonomyCRF"],
+        "estimators.taxonomy_crf": ["TaxonomyCRF"],
         "regularization_path": ["crf_path"],
         "data.hybrid": ["Features"],
         "data.encoding": ["Sequences"],
@@ -41,7 +41,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
 _find, _, _names = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "model.items": ["ItemModel"],
+        "model.item_model": ["ItemModel"],
         "model.opening": ["open_model"],
         "model.sequences": ["SequenceModel"],
         "objectives.losses.hinges": ["MulticlassHinge", "MulticlassSquaredHinge", "MultitaskSquaredHinge"],

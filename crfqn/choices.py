@@ -94,7 +94,7 @@ BY_FEATURE: Mapping[str, ByFeatureRow] = {
 
 
 @dataclass(frozen=True)
-class Form:
+class LossVariant:
     """A loss over items of one kind: with a label each, or over chains and taxonomies.
 
     class_name : the class whose `over` makes it
@@ -120,32 +120,32 @@ class LossSpec:
     flat, structured : its form over items with a label each, and over chains and taxonomies, if there is one
     estimator : the estimator of flat labels that recipes train it by
     supports_l1 : whether that estimator knows other penalties than l2
-    shifts_alike : whether a constant added to all intercepts changes nothing
+    is_shift_invariant : whether a constant added to all intercepts changes nothing
     dense : under penalties over rows, the solvers if 5 %, and if half of the entries of the features are not zero,
         by their names in `TUNED` in `crfqn/solvers/automatic/auto_solver.py`
     """
 
     description: str
-    flat: Form | None = None
-    structured: Form | None = None
+    flat: LossVariant | None = None
+    structured: LossVariant | None = None
     estimator: str = "MulticlassClassifier"
     supports_l1: bool = True
-    shifts_alike: bool = True
+    is_shift_invariant: bool = True
     dense: tuple[str, str] = ("margins", "margins")
 
 
 _FBPD = dict.fromkeys(PENALTIES, ("fbpd",)) | {"l2": ("dual", "fbpd")}
 LOSSES: Mapping[str, LossSpec] = {
     "squared-hinge": LossSpec("the squares of the violated margins to other labels",
-        Form("MulticlassSquaredHinge"), dense=("rows", "margins")),
+        LossVariant("MulticlassSquaredHinge"), dense=("rows", "margins")),
     "multitask-squared-hinge": LossSpec("those of one classifier against the rest for each label",
-        Form("MultitaskSquaredHinge"), shifts_alike=False),
+        LossVariant("MultitaskSquaredHinge"), is_shift_invariant=False),
     "logistic": LossSpec("-log of its probability",
-        Form("MultinomialLogistic"), Form("Likelihood"),
+        LossVariant("MultinomialLogistic"), LossVariant("Likelihood"),
         estimator="MulticlassCRF", dense=("likelihoods", "likelihoods")),
     "hinge": LossSpec("the largest violation of a margin, without curvature",
-        Form("MulticlassHinge", _FBPD, bounded="BoundedLoss"),
-        Form("StructuralHinge", {"l2": ("block-frank-wolfe",)})),
+        LossVariant("MulticlassHinge", _FBPD, bounded="BoundedLoss"),
+        LossVariant("StructuralHinge", {"l2": ("block-frank-wolfe",)})),
     # Of dense features, each with an estimator of its own.
     "generalized-least-squares": LossSpec("that of a link, in steps with one metric",
         estimator="GeneralizedLeastSquares", supports_l1=False),
@@ -154,10 +154,12 @@ LOSSES: Mapping[str, LossSpec] = {
     "stagewise-regression": LossSpec("that of a link, by stages of features",
         estimator="StagewiseRegression", supports_l1=False),
 }  # fmt: skip
-FLAT: Mapping[str, Form] = {name: row.flat for name, row in LOSSES.items() if row.flat}
-STRUCTURED: Mapping[str, Form] = {name: row.structured for name, row in LOSSES.items() if row.structured}
+FLAT: Mapping[str, LossVariant] = {name: row.flat for name, row in LOSSES.items() if row.flat}
+STRUCTURED: Mapping[str, LossVariant] = {
+    name: row.structured for name, row in LOSSES.items() if row.structured
+}
 # Without capabilities: for a name that the estimator's check rejects.
-UNKNOWN = Form("ScoreLoss")
+UNKNOWN = LossVariant("ScoreLoss")
 
 UNICODE, LETTERS, BLANKS = "unicode", "letters", "blanks"  # rules by which texts are cut into words
 # Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.

@@ -234,7 +234,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         details="Under penalties with group_l1. An integer makes blocks of so many features in their order; labels, "
         "one a feature, put features with the same label into a group. None: a group has a feature's weights for all "
         "classes."),
-    "constraint": Parameter("upper bound on the loss, under which the penalty alone is minimised", float, above=0.0,
+    "loss_bound": Parameter("upper bound on the loss, under which the penalty alone is minimised", float, above=0.0,
         **_OPTIONAL, details='Of the loss "hinge", summed over the items (eta of Chierchia et al. 2015, equation 8).'),
     "margin": Parameter("margin by which the score of a label should exceed the others, of the logistic loss", float,
         low=0.0,
@@ -255,7 +255,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
     "scheme": Parameter("scheme of labels for spans; labellings keep its rules", **_OPTIONAL,
         expects="the name of a scheme", details='"IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU" or '
         '"BMES". Set it for named entities and other spans.'),
-    "constraints": Parameter("rules on neighbouring labels, besides those of the scheme",
+    "transition_rules": Parameter("rules on neighbouring labels, besides those of the scheme",
         expects="Transitions or 'seen'", **_OPTIONAL,
         details="`crfqn.Transitions`, or \"seen\" for the pairs that the training data have; with `scheme` both hold. "
         "A labelling that breaks a rule has the probability 0: it is not in Z."),
@@ -263,7 +263,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         accepts=lambda value: isinstance(value, (list, tuple, set, frozenset)),
         details='As "City" in an address; with a scheme the name of a type stands for its spans. The rule holds for '
         "predictions: training and marginals do not know it. `predict(X, once=...)` replaces it."),
-    "constrain": Parameter("whether the rules hold in training and decoding, or in decoding alone", str,
+    "enforce_rules_in": Parameter("whether the rules hold in training and decoding, or in decoding alone", str,
         ("both", "decoding"),
         details='"decoding" trains as without rules.'),
     "on_violation": Parameter("what to do with training items that break a rule", str, ("error", "drop"),
@@ -343,10 +343,10 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         'larger the better. A name is one of `crfqn.metrics.scorer_names()` or of scikit-learn\'s; "f1" is of spans by '
         "the scheme, without one of chunks of IOB labels, of single labels the macro average. By default the F1 of "
         "spans with a scheme, else the accuracy."),
-    "client": Parameter("Dask cluster whose workers hold the data", **_OPTIONAL,
+    "dask_client": Parameter("Dask cluster whose workers hold the data", **_OPTIONAL,
         expects="a dask.distributed.Client or the address of a scheduler", details="Set it for data beyond a machine's "
         "memory. Copies by `sklearn.base.clone` share the client, those by pickle connect to its scheduler."),
-    "wait": Parameter("seconds to wait for a worker of the cluster where none is left", float, low=0.0,
+    "worker_timeout": Parameter("seconds to wait for a worker of the cluster where none is left", float, low=0.0,
         expects="a number >= 0", details="Raise it where lost workers are replaced by hand or by a queue; after the "
         "wait, `fit` raises WorkersLostError."),
     "patience": Parameter("stop after so many scores of validation items without a better one", **_COUNT),
@@ -373,11 +373,11 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "": ("l1", "l2", "max_seconds", "n_threads"),
     "Loss and penalty": (
-        "loss", "penalty", "group_l1", "penalty_factors", "group_norm", "dense_l2", "feature_groups", "constraint",
+        "loss", "penalty", "group_l1", "penalty_factors", "group_norm", "dense_l2", "feature_groups", "loss_bound",
         "margin", "link",
         "all_possible_states", "all_possible_transitions", "fit_intercept", "penalize_intercept", "class_weight",
         "threshold", "cv"),
-    "Rules of a chain's labels": ("scheme", "constraints", "once", "constrain", "on_violation"),
+    "Rules of a chain's labels": ("scheme", "transition_rules", "once", "enforce_rules_in", "on_violation"),
     "Solver": ("solver", "tol", "stop", "max_iter", "random_state", "checkpoint", "checkpoint_every"),
     "Stages of least squares": (
         "early_stopping", "validation_fraction", "n_iter_no_change", "basis", "generator", "batch_size", "update",
@@ -405,7 +405,7 @@ NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType({
     "possible_transitions": ("all_possible_transitions", "all_possible_transitions"),
     **dict.fromkeys(("min_freq", "minfreq"),
         ("min_count", "min_count")),
-    "fit_intercept": ("constraints", "a feature that every position has"),
+    "fit_intercept": ("transition_rules", "a feature that every position has"),
     **dict.fromkeys(("early_stopping", "validation_fraction", "n_iter_no_change"),
         ("patience", "fit(validation=(X, y)), with scoring and patience")),
     "model_filename": ("checkpoint", "save(path) of the fitted model"),

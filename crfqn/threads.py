@@ -31,7 +31,7 @@ from threadpoolctl import ThreadpoolController
 from crfqn.errors import InputError, check_count
 from crfqn.time_limit import check_time
 
-STRETCH = 1024  # items that a thread takes at a time if all have the same cost
+CHUNK_SIZE = 1024  # items that a thread takes at a time if all have the same cost
 FEWEST_OPERATIONS = 100_000  # some 100 us: about the overhead of the threads for a call
 OPERATIONS = 5e7  # of a call of compiled code: about a tenth of a second
 N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enough to balance 16 threads
@@ -152,9 +152,9 @@ class Pool:
         for other in others:
             other.result()
 
-    def each_stretch(self, n: int, task: Callable[[int, int], object]) -> None:
-        """Call task(first, last) for stretches of STRETCH things that make up 0 ... n - 1."""
-        self.each(-(-n // STRETCH), lambda part: task(part * STRETCH, min((part + 1) * STRETCH, n)))
+    def map_chunks(self, n: int, task: Callable[[int, int], object]) -> None:
+        """Call task(first, last) for chunks of CHUNK_SIZE that make up 0 ... n - 1."""
+        self.each(-(-n // CHUNK_SIZE), lambda part: task(part * CHUNK_SIZE, min((part + 1) * CHUNK_SIZE, n)))
 
     def close(self) -> None:
         """Stop the threads; the pool cannot start them again."""

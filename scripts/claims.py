@@ -173,14 +173,14 @@ class Problem:
         unit = np.where(size > 0, 1.0 / np.where(size > 0, size, 1.0), 1.0)  # of each weight
         barrier = Barrier(self, unit)
         z, sharpness = barrier.start(), max(barrier.degree, 1.0) / self.value(np.zeros(unit.size))
-        best, is_centred = self.value(np.zeros(unit.size)), True
+        best, is_centered = self.value(np.zeros(unit.size)), True
         for _ in range(40):
-            z, is_centred = barrier.centred(z, sharpness)
+            z, is_centered = barrier.centered(z, sharpness)
             best = min(best, self.value(unit * z[: unit.size]))
             if barrier.degree / sharpness <= 1e-7 * best:
                 break
             sharpness *= 10.0
-        return best, barrier.degree / sharpness if is_centred else np.inf
+        return best, barrier.degree / sharpness if is_centered else np.inf
 
 
 class Barrier:
@@ -242,7 +242,7 @@ class Barrier:
             bent += (self.rows / left[:, None] ** 2).T @ self.rows
         return total, slopes, bent
 
-    def centred(self, z: Array, sharpness: float) -> tuple[Array, bool]:
+    def centered(self, z: Array, sharpness: float) -> tuple[Array, bool]:
         """Newton's method from z; whether it came to its end."""
         total, slopes, bent = self(z, sharpness)
         for _ in range(100):
@@ -635,7 +635,7 @@ def table_of(found: list[Judged]) -> Table:
         "above 2": lambda entry: str(sum(each.ratio > 2 for each in entry[1])),
         "optimum not known": lambda entry: str(sum(not each.is_known for each in entry[1])),
     }
-    return Table.of("Claims", columns, sorted(by_status.items()))
+    return Table.from_rows("Claims", columns, sorted(by_status.items()))
 
 
 app = command()

@@ -92,7 +92,7 @@ def on_workers(**parameters: Any) -> Any:
     options: Any = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
     with LocalCluster(silence_logs=50, **options) as cluster, Client(cluster) as client:
         reads = [lambda k=k: (WORDS[k::3], TAGS[k::3]) for k in range(3)]
-        return chain(client=client, **parameters).fit(crfqn.Shards(reads)).set_params(client=None)
+        return chain(dask_client=client, **parameters).fit(crfqn.Shards(reads)).set_params(dask_client=None)
 
 
 def loaded(model: Any) -> Any:
@@ -139,9 +139,9 @@ CHAINS: Kinds = {
     "chain hybrid": (lambda: chain().fit(hybrid(WORDS, BLOCK), TAGS), hybrid(WORDS, BLOCK)),
     "chain templates": (lambda: chain().fit(templates(), TAGS), templates()),
     "chain templates observed": (lambda: chain(all_possible_transitions=False).fit(templates(), TAGS), templates()),
-    "chain rules": (lambda: chain(scheme="IOB2", once=["A"], constrain="decoding").fit(WORDS, RULED), WORDS),
+    "chain rules": (lambda: chain(scheme="IOB2", once=["A"], enforce_rules_in="decoding").fit(WORDS, RULED), WORDS),
     "chain rules in training": (lambda: chain(scheme="IOB2").fit(WORDS, RULED), WORDS),
-    "chain rules seen": (lambda: chain(constraints="seen", on_violation="drop").fit(WORDS, TAGS), WORDS),
+    "chain rules seen": (lambda: chain(transition_rules="seen", on_violation="drop").fit(WORDS, TAGS), WORDS),
     "chain partial labels": (lambda: chain().fit(WORDS, PARTIAL), WORDS),
     "chain item weights": (lambda: chain().fit(WORDS, TAGS, ITEM_WEIGHTS), WORDS),
     "chain position weights": (lambda: chain(class_weight="balanced").fit(WORDS, TAGS, POSITION_WEIGHTS), WORDS),
@@ -204,7 +204,7 @@ ITEMS: Kinds = {
         lambda: in_batches(margins(loss="hinge", penalty="l2", l2=1.0), SPARSE, NAMES, classes=KNOWN), SPARSE),
     "margin": (lambda: margins(loss="logistic", margin=1.0).fit(SPARSE, NAMES), SPARSE),
     "bounded loss": (
-        lambda: margins(loss="hinge", penalty="l1/l2", constraint=20.0, tol=0.1, max_iter=60).fit(DENSE, NAMES), DENSE),
+        lambda: margins(loss="hinge", penalty="l1/l2", loss_bound=20.0, tol=0.1, max_iter=60).fit(DENSE, NAMES), DENSE),
     "taxonomy": (lambda: tree().fit(SPARSE, NAMES), SPARSE),
     "taxonomy nodes": (lambda: tree(labels="nodes", fit_intercept=True, group_l1=0.1).fit(SPARSE, NAMES), SPARSE),
     "taxonomy start": (lambda: tree().fit(SPARSE, NAMES, start=flat(fit_intercept=False).fit(SPARSE, NAMES)), SPARSE),

@@ -266,7 +266,7 @@ def fits_table(curves: list[Curve], fits: list[list[Record]]) -> Table:
         "non-zeros": lambda each: f"{each['default']['n_nonzero']:,}",
         "default - tuned": lambda each: f"{each['default']['test'] - each['tuned']['test']:+.2f}",
     }
-    return Table.of("Test scores of fits on all training items, percent", columns, entries)
+    return Table.from_rows("Test scores of fits on all training items, percent", columns, entries)
 
 
 def rules_table(penalty: str, curves: list[Curve]) -> Table:
@@ -302,7 +302,7 @@ def curve_table(curve: Curve) -> Table:
         "non-zeros": lambda row: f"{row['n_nonzero']:,.0f}",
     }
     title = ", ".join((curve.name, curve.measure, curve.estimator, curve.penalty))
-    return Table.of(title, columns, curve.rows)
+    return Table.from_rows(title, columns, curve.rows)
 
 
 app = command()

@@ -148,7 +148,7 @@ def fit(items: Problem, penalty: str, method: str, alpha: float, solver: Any, ma
     if method == "logit":
         settings |= {"margin": MARGIN}
     if method == CONSTRAINED:
-        settings = {"loss": "hinge", "constraint": alpha * len(items.y_train), "tol": 0.0}
+        settings = {"loss": "hinge", "loss_bound": alpha * len(items.y_train), "tol": 0.0}
     if isinstance(solver, ByChange):
         settings |= {"tol": 0.0}
     groups = items.groups if strength == "group_l1" else None

@@ -440,7 +440,7 @@ class Paper(Publisher):
             "GB": lambda group: f"{max(run['memory'] for run in group[1]):.1f}",
         }
         notes = ["Means and standard deviations over draws of the features."] if self.n_draws > 1 else []
-        table = Table.of(f"Test errors, {self.images.title}", columns, groups, notes)
+        table = Table.from_rows(f"Test errors, {self.images.title}", columns, groups, notes)
         self.folder.publish("table-1", "linear, logistic, calibrated", [table], records=records)
 
     def on_text(self) -> None:
@@ -523,7 +523,7 @@ class Paper(Publisher):
             "GB": lambda own: f"{own[-1]['memory']:.1f}",
         } | {f"s to {error:g} %": partial(seconds_to, error) for error in targets}
         own = [matching(records, method=method) for method in distinct(records, "method")]
-        table = Table.of("Seconds to test errors", columns, own)
+        table = Table.from_rows("Seconds to test errors", columns, own)
         logs = "xy" if all(each["error"] > 0 for each in records) else "x"
         panels = [Panel("", lines_of(records, "method", "seconds", "error"), *ERROR_AXES, logs)]
         self.folder.publish(name, title, [table], records=records, panels=panels, heading=title, extra=extra)
@@ -542,7 +542,7 @@ class Paper(Publisher):
             "ratio": lambda entry: f"{entry[1][1] / max(entry[1][-1], 1e-300):,.1f}",
         }
         note = "The paper: 19.8 for News20, about 72,000 for MNIST with 3,000 random features."
-        table = Table.of("Second singular value over the last", columns, spectra.items(), [note])
+        table = Table.from_rows("Second singular value over the last", columns, spectra.items(), [note])
         lines = {
             name: (np.arange(1, v.size + 1), 100 * np.cumsum(v) / v.sum()) for name, v in spectra.items()
         }

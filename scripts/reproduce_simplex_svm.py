@@ -190,7 +190,7 @@ class Paper(Publisher):
                 "dual variables not 0": lambda end: f"{100 * end['support']:.1f} %",
             }
             ends = matching(of_data, passes=self.n_passes)
-            tables.append(Table.of(shown, columns, ends, [f"f(alpha*) = {best:,.6g}."]))
+            tables.append(Table.from_rows(shown, columns, ends, [f"f(alpha*) = {best:,.6g}."]))
             records += of_data
         self.folder.publish(f"figure-{number}", title, tables, records=records, panels=panels)
 

@@ -61,7 +61,7 @@ def cycle(client: Any = None) -> list[str]:
     X, y = sentences(0)
     with quietly():
         if client is not None:
-            shared = ChainCRF(l1=0.3, client=client).fit([partial(sentences, 1), partial(sentences, 2)])
+            shared = ChainCRF(l1=0.3, dask_client=client).fit([partial(sentences, 1), partial(sentences, 2)])
             return [used(shared, X)]
         chain = ChainCRF(l1=0.3, n_threads=2).fit(X, y)
         rows, labels = np.concatenate(X), np.concatenate(y)

@@ -6,7 +6,7 @@ from typing import Any
 
 from crfqn.cli.loading import feature_names, open_input
 from crfqn.cli.output import to_json
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import printable

@@ -12,7 +12,7 @@ import crfqn
 from crfqn.cli.loading import KnownItems, check_labelled, feature_names, open_input, recipe_of, restored
 from crfqn.cli.output import LostInputError, say, to_json
 from crfqn.data.files import shown_name
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable, shorten
@@ -28,12 +28,12 @@ from crfqn.result import Status
 # Of the estimator's parameters, those that are always shown, and those that are no settings of a model; others are
 # shown where they are not the default. The estimators have these; importing them would take a second.
 SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
-OF_THE_RUN = ("n_threads", "verbose", "warm_start", "cache_size", "client", "wait")
+OF_THE_RUN = ("n_threads", "verbose", "warm_start", "cache_size", "dask_client", "worker_timeout")
 DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(("all_possible_states", "all_possible_transitions", "fit_intercept"), True),
     **{"C": 1.0, "kernel": "rbf", "degree": 3, "gamma": "scale", "group_norm": "l2", "dense_l2": 1.0},
     **{
-        "constrain": "both",
+        "enforce_rules_in": "both",
         "on_violation": "error",
         "labels": "leaves",
         "separator": "/",

@@ -16,7 +16,7 @@ from crfqn.cli.output import command_files, say
 from crfqn.data.file_parts import ITEM_END, Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part, Source, read_start, shown_name
 from crfqn.data.hybrid import Features
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.data.tokenizers import Tokenizer
 from crfqn.data_options import OF_TEMPLATES, SOURCE
@@ -27,7 +27,7 @@ from crfqn.model.content import CRFSUITE_NAMING
 from crfqn.model.featurizers import Featurizer
 from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
-from crfqn.readers.items import Documents
+from crfqn.readers.labelled_items import Documents
 from crfqn.readers.registry import (
     FORMATS,
     find_format,

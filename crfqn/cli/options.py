@@ -34,7 +34,7 @@ ARGUMENTS = {
     **dict.fromkeys(("min_freq", "minfreq"), ("min_count", "")),
     **{
         "scoring": ("metric", ""),
-        "client": ("scheduler", ""),
+        "dask_client": ("scheduler", ""),
         "verbose": ("is_quiet", ""),
         "warm_start": ("start", ""),
     },
@@ -61,7 +61,7 @@ MORE = {  # what the help says of a parameter besides what the table does
     "tol": "; auto: what predictions need",
     "scheme": ": IOB2, IOBES and others",
     "once": ", as City,State; with a scheme types of spans",
-    "constraints": ": seen, those that neighbours in the training data keep",
+    "transition_rules": ": seen, those that neighbours in the training data keep",
     "solver": "; others: prox-qn, owl-qn, l-bfgs, sgd and those of the manual's page on training",
     "basis": ": powers, as 1,2,3",
     "checkpoint_every": "; 30s",
@@ -216,7 +216,7 @@ class ClusterOptions:
         "they read the files of --data, a shard each.", rich_help_panel="Cluster")
     workers: int | None = option("Train on this number of worker processes of this machine.", min=1,
         rich_help_panel="Cluster")
-    wait: Any = field(default=None, metadata={"option": parameter_option("wait", "Cluster")})
+    worker_timeout: Any = field(default=None, metadata={"option": parameter_option("worker_timeout", "Cluster")})
 
 
 @dataclass(frozen=True)

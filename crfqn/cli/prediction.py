@@ -21,12 +21,12 @@ from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import command_files, say, write_text
 from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank
 from crfqn.data.json_text import strict_json
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable
 from crfqn.model.answers import LABEL_SETS, LABELS, SEQUENCES, add_tokens, answer_parts, gives_probabilities
-from crfqn.readers.items import Documents
+from crfqn.readers.labelled_items import Documents
 from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, rewritten, written_batches
 
 BLOCK = 1000  # documents at a time

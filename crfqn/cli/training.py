@@ -16,7 +16,7 @@ from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of,
 from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import command_files, say, to_json
 from crfqn.data.items import Handover, check_weighted_labels
-from crfqn.data.labels import labels_like
+from crfqn.data.label_arrays import labels_like
 from crfqn.data.model_file import check_model_name
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.estimators.checkpoint import FILE as CHECKPOINT
@@ -75,7 +75,7 @@ def train(
         raise InputError(f"{of_dev[0]}: expected with --dev FILE, whose items it is about")
     output = noted_files(recipe, output, settings["checkpoint"])
     with Interrupts() as interrupts, cluster_of(cluster) as client:
-        of_cluster = {"client": client, "wait": cluster.wait}
+        of_cluster = {"dask_client": client, "worker_timeout": cluster.worker_timeout}
         settings = {**settings, "scoring": dev["metric"], "patience": dev["patience"], **of_cluster}
         prepared = read_data(recipe, settings) if client is None else prepare_shards(recipe)
         if dense is not None:
@@ -94,9 +94,9 @@ def cluster_of(options: ClusterOptions) -> Iterator[Any]:
     """Open a client of a running Dask cluster, or of new worker processes; None where no cluster is asked for.
     InputError where dask is missing or there is no scheduler."""
     if options.scheduler is None and options.workers is None:
-        if options.wait is not None:
+        if options.worker_timeout is not None:
             raise InputError(
-                "--wait: expected beside --scheduler or --workers; there is no cluster to wait for"
+                "--worker-timeout: expected beside --scheduler or --workers; there is no cluster to wait for"
             )
         yield None
         return
@@ -335,7 +335,7 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, fit_options: Ma
         except KeyboardInterrupt:
             if not hasattr(model, "result_"):  # else it has kept what it had
                 raise
-    shown = {"client": None} if prepared.is_sharded else {}
+    shown = {"dask_client": None} if prepared.is_sharded else {}
     model.set_params(verbose=0, callback=None, **shown)  # what showed this training is no part of the model
 
 

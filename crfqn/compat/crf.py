@@ -25,7 +25,7 @@ from crfqn.compat.tagger import CrfsuiteTagger, TrainingLog
 from crfqn.compat.utils import flatten
 from crfqn.data.attributes import COLLECTIONS, SEPARATOR, attributes
 from crfqn.data.encoding import Sequences
-from crfqn.data.labels import check_labels
+from crfqn.data.label_arrays import check_labels
 from crfqn.data.token_rows import PLAIN_TYPES, can_be_read_again, growing_rows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
@@ -209,7 +209,7 @@ class CRF(NamedParameters, BaseEstimator):
             fit_observed(chain, sequences, [labels[i] for i in stays], features)
         self.__dict__.pop("_modelfile", None)  # of the model before
         self.model_: ChainCRF = chain
-        self.training_log_ = TrainingLog.of(chain)
+        self.training_log_ = TrainingLog.from_model(chain)
         if X_dev is not None:
             y_dev = _label_lists(y_dev)
             names = dict.fromkeys([*chain.classes_.tolist(), *flatten(y_dev)])

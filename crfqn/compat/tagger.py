@@ -68,7 +68,7 @@ class CrfsuiteTagger(tagger.Tagger):
         labels, names, state, transition = self.weights
         rows = zip(*(column.tolist() for column in transition), strict=True)
         cells = zip(*(column.tolist() for column in state), strict=True)
-        return tagger.ModelInfo.of(
+        return tagger.ModelInfo.from_weights(
             self._model.KIND,
             {(labels[a], labels[b]): weight for weight, a, b in rows},
             {(names[a], labels[k]): weight for weight, a, k in cells},
@@ -109,7 +109,7 @@ class TrainingLog:
     training_seconds: float | None = None
 
     @classmethod
-    def of(cls, model: ChainCRF) -> TrainingLog:
+    def from_model(cls, model: ChainCRF) -> TrainingLog:
         """Return the log of a fitted chain."""
         rows, iterations, before = model.result_.trace.rows, list[dict[str, Any]](), 0.0
         for row in rows:

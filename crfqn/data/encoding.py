@@ -1,5 +1,5 @@
 """Sequences, the positions of all items as the rows of one matrix, and the encoding of users' items as such: the input
-of the estimators (labels: `labels.py`).
+of the estimators (labels: `label_arrays.py`).
 
 Items may be 2-D arrays, or lists of positions that are dicts or lists of strings (`token_rows.py`). Columns are sorted,
 whatever the order of the items. Shapes: I items, N positions, F features.

@@ -169,7 +169,7 @@ class FeatureStore:
         out[self.indices[entries]] = 1.0 if self.is_binary else self.values[entries]
         return out
 
-    def less(self, centre: NDArray[np.float64]) -> "FeatureStore":
+    def centered(self, centre: NDArray[np.float64]) -> "FeatureStore":
         """Return the store of the features minus `centre`, (F,); columns whose `centre` is 0 are unchanged.
 
         Copies the entries once: O(nnz), and N for each of the other columns.

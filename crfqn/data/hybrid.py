@@ -85,7 +85,7 @@ class Features(Items):
         check_values(self.dense, place, kind="dense column")
 
     @classmethod
-    def of(cls, X: Any) -> Features:
+    def from_input(cls, X: Any) -> Features:
         """Return `Features` unchanged, or those of a list of pairs (dense, sparse), one an item."""
         if isinstance(X, cls):
             return X
@@ -152,7 +152,7 @@ def check_dense(X: Any, n_dense: int) -> Any:
         if isinstance(X, Features):
             raise InputError("expected items without a dense block, as in training, got crfqn.Features")
         return X
-    features = Features.of(X)
+    features = Features.from_input(X)
     if features.n_dense != n_dense:
         raise InputError(f"dense: expected {n_dense} columns, as in training, got {features.n_dense}")
     return features

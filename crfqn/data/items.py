@@ -103,7 +103,7 @@ class Handover:
         self._items = [items]
 
     @staticmethod
-    def taken(X: Any) -> Any:
+    def release_argument(X: Any) -> Any:
         """Return the items and drop the reference to them; anything but a `Handover` unchanged."""
         return X._items.pop() if isinstance(X, Handover) else X
 

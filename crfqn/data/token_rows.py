@@ -43,7 +43,7 @@ class Rows(NamedTuple):
     values: NDArray[np.float64]  # (0,) if all are 1
 
     @classmethod
-    def of(cls, items: Any) -> Rows:
+    def from_items(cls, items: Any) -> Rows:
         """Return the entries of `TokenRows`, or of a checked 2-D array or sparse matrix."""
         if isinstance(items, TokenRows):
             return items.rows

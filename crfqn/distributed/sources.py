@@ -20,14 +20,14 @@ from crfqn.arrays import Coords
 from crfqn.data.encoding import Sequences, encode_sequences, has_no_position
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import check_item_weights
-from crfqn.data.labels import encode_labels, flat_labels
+from crfqn.data.label_arrays import encode_labels, flat_labels
 from crfqn.data.templates.vocabulary import MergedNames, TemplateSource
 from crfqn.data.vocabulary import UNSEEN, Vocabulary
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe
 from crfqn.objectives.support import Support, observed_pairs, observed_transitions
 from crfqn.readers import read
-from crfqn.readers.items import Labeled
+from crfqn.readers.labelled_items import Labeled
 from crfqn.structures.edge_layout import EdgeLayout
 
 Observed: TypeAlias = tuple[Any, ...]  # X and y as of `ChainCRF.fit`, and perhaps sample_weight
@@ -98,7 +98,7 @@ class Shards:
         self.reads: list[Read] = _reads(sources, format, options)
 
     @classmethod
-    def of(cls, given: Any) -> Shards:
+    def from_sources(cls, given: Any) -> Shards:
         """Return shards of what an estimator is given."""
         return given if isinstance(given, cls) else cls(given)
 

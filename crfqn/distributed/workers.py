@@ -34,8 +34,8 @@ MOST_LOSSES = 3  # workers in a row that a shard may lose without answering once
 AGAIN = "call fit again; with checkpoint= (--checkpoint FOLDER) it goes on where it was"
 NO_WORKER = (
     "no worker is left ({} lost), and none has come within {:g} seconds. Start workers, `dask worker {}`, with more "
-    f"memory each (--memory-limit) if theirs was too little, and {AGAIN}. A longer wait= (--wait SECONDS) leaves them "
-    "time to start while the training waits"
+    f"memory each (--memory-limit) if theirs was too little, and {AGAIN}. With a longer worker_timeout "
+    "(--worker-timeout SECONDS) they have more time to start"
 )
 NO_ANSWER = "the scheduler of {!r} does not answer: see that it runs, connect a new client, and " + AGAIN
 KILLED = (
@@ -99,21 +99,21 @@ class Workers:
 
     client : distributed.Client, connected, synchronous
     makes : how the objective of each shard is made, called on its worker; picklable
-    wait : seconds to wait for a worker where none is left
+    worker_timeout : seconds to wait for a worker where none is left
 
     Raises
     ------
     InputError
         For anything but a client, and no shards.
     WorkersLostError
-        Within `wait` seconds no worker is there.
+        Within `worker_timeout` seconds no worker is there.
     """
 
-    def __init__(self, client: Any, makes: Sequence[Make], wait: float = PATIENCE) -> None:
+    def __init__(self, client: Any, makes: Sequence[Make], worker_timeout: float = PATIENCE) -> None:
         check_client(client)
         if not makes:
             raise InputError("expected at least one shard, got none")
-        self.client, self.wait, self.token = client, wait, uuid4().hex[:8]
+        self.client, self.worker_timeout, self.token = client, worker_timeout, uuid4().hex[:8]
         self.holders = [Holder(make, number) for number, make in enumerate(makes)]
         self.tally, self.numbers, self._names = Tally(), count(), count()
         self._seen: dict[str, int] = {}
@@ -240,10 +240,10 @@ class Workers:
         """Return the workers as soon as there is one."""
         begun = time.monotonic()
         while not (threads := await self._threads()):
-            remaining = begun + self.wait - time.monotonic()
+            remaining = begun + self.worker_timeout - time.monotonic()
             if remaining <= 0:
                 address = self.client.scheduler.address
-                raise WorkersLostError(NO_WORKER.format(len(self._seen), self.wait, address))
+                raise WorkersLostError(NO_WORKER.format(len(self._seen), self.worker_timeout, address))
             await asyncio.sleep(min(GLANCE, remaining))
         return threads
 
@@ -253,7 +253,7 @@ def run_tasks(
     name: str,
     function: Callable[..., Any],
     arguments: Sequence[tuple[Any, ...]],
-    wait: float = PATIENCE,
+    worker_timeout: float = PATIENCE,
 ) -> list[Any]:
     """Return what a function gives of each tuple of arguments, computed as tasks `name-0-...`, `name-1-...`; wait :
     as of `Workers`."""
@@ -273,8 +273,8 @@ def run_tasks(
             if threads := client.nthreads():
                 last_seen = time.monotonic()
                 seen |= threads
-            elif time.monotonic() > last_seen + wait:
-                raise WorkersLostError(NO_WORKER.format(len(seen), wait, address))
+            elif time.monotonic() > last_seen + worker_timeout:
+                raise WorkersLostError(NO_WORKER.format(len(seen), worker_timeout, address))
         try:
             return client.gather(futures)
         except KilledWorker as error:
@@ -308,7 +308,7 @@ def connected(client: Any) -> Any:
         get_address_host_port(client)  # a client that fails at that itself hangs at its end
         return Client(client, set_as_default=False, timeout=CONNECTING)
     except (OSError, ValueError) as error:
-        raise InputError(f"client: there is no scheduler at {client!r}: {error}") from error
+        raise InputError(f"dask_client: there is no scheduler at {client!r}: {error}") from error
 
 
 def n_bytes(message: Any) -> int:
@@ -324,9 +324,10 @@ def check_client(client: Any) -> None:
     """Refuse what is no connected, synchronous client of dask.distributed."""
     if not all(hasattr(client, name) for name in ("submit", "scheduler", "sync", "rpc")):
         raise InputError(
-            f"client: expected a dask.distributed.Client or the address of a scheduler, got {type(client).__name__}"
+            "dask_client: expected a dask.distributed.Client or the address of a scheduler, "
+            f"got {type(client).__name__}"
         )
     if client.status != "running":
-        raise InputError(f"client: expected one that is connected, got one that is {client.status}")
+        raise InputError(f"dask_client: expected one that is connected, got one that is {client.status}")
     if client._asynchronous:
-        raise InputError("client: expected a synchronous one, got one of asynchronous=True")
+        raise InputError("dask_client: expected a synchronous one, got one of asynchronous=True")

@@ -27,7 +27,7 @@ from crfqn.atomic_write import StrPath
 from crfqn.data.encoding import Sequences, encode_sequences, has_no_position
 from crfqn.data.features import ALL_ONES, FeatureStore
 from crfqn.data.items import check_item_weights
-from crfqn.data.labels import encode_known_labels, encode_labels
+from crfqn.data.label_arrays import encode_known_labels, encode_labels
 from crfqn.data.matrices import is_matrix
 from crfqn.data.model_file import read_model, write_model
 from crfqn.data.templates.vocabulary import MergedNames

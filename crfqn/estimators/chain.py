@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 
 from crfqn.choices import STRENGTHS
 from crfqn.data.items import check_position_weights
-from crfqn.data.labels import check_any_known, encode_labels, item_labels
+from crfqn.data.label_arrays import check_any_known, encode_labels, item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.blocks import Blocks
@@ -138,7 +138,7 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
             or a list of lists of feature strings. `Templates` make Sequences of token columns; a model trained on them
             takes token columns from then on, loaded from a file too. `crfqn.Features` have a dense block beside these.
             Items without positions do not count in training. Positions may have no features; without any feature the
-            model has weights of transitions only. With a `client` a list of paths of labelled files, a Dask
+            model has weights of transitions only. With a `dask_client` a list of paths of labelled files, a Dask
             bag of pairs (item, labels), or `crfqn.Shards` of them: the shards, without y and sample_weight.
         y : list of label sequences, one an item, or a flat array of labels by position
             None is an unknown label, or an item without known labels; a set of labels means one of them. The loss is
@@ -178,7 +178,7 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
         return prepare(self, X, y, sample_weight, start, validation=validation)
 
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Encoded:
-        if self.client is not None:
+        if self.dask_client is not None:
             from crfqn.estimators.sharded_chain import encode_shards
 
             return encode_shards(X, y, sample_weight, self)
@@ -209,8 +209,8 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
             With other solvers, for a model that was trained by `fit` or loaded: its items are not kept.
         InputError (a ValueError)
             As of `fit`. Of these two solvers also for labels that are not among `classes`, and for rules or
-            restrictions to what the data have (`constraints="seen"`, `all_possible_states=False`), which need all data
-            at once.
+            restrictions to what the data have (`transition_rules="seen"`, `all_possible_states=False`), which need
+            all data together.
 
         Notes
         -----
@@ -233,7 +233,7 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
                 "min_count: partial_fit expects 1, as features that are rare in a batch may come again"
             )
         before = self.current_model if self.is_fitted else None
-        known = None if before is None else SequenceSpace.of(before)
+        known = None if before is None else SequenceSpace.from_model(before)
         if not learns_online(self):
             return refit(self, *labelled_batch(X, y, known), sample_weight)
         self.check_parameters()
@@ -339,13 +339,13 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickles: in the place of a client the address of its scheduler."""
         state: Any = super().__getstate__()
-        scheduler = getattr(self.client, "scheduler", None)
-        return state if scheduler is None else {**state, "client": scheduler.address}
+        scheduler = getattr(self.dask_client, "scheduler", None)
+        return state if scheduler is None else {**state, "dask_client": scheduler.address}
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy, which shares the client."""
         bare = self.with_model(None)
-        bare.client = None
+        bare.dask_client = None
         clone: Any = super(ChainCRF, bare).__sklearn_clone__()
-        clone.client = self.client
+        clone.dask_client = self.dask_client
         return clone

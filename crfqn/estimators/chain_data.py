@@ -16,7 +16,7 @@ from crfqn.data.encoding import Sequences, encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import Handover, check_item_weights, check_position_weights, class_factors
-from crfqn.data.labels import (
+from crfqn.data.label_arrays import (
     PartialLabels,
     encode_known_labels,
     flat_labels,
@@ -40,7 +40,7 @@ from crfqn.messages import hint, shorten
 from crfqn.model.compiled_engine import EncodedItems
 from crfqn.model.sequences import single_run_rules
 from crfqn.model.space import SequenceSpace
-from crfqn.objectives.linear.dense_map import DenseMap, Joined
+from crfqn.objectives.linear.dense_map import DenseMap, HStackMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.position_likelihood import PositionLikelihood
@@ -90,7 +90,7 @@ class ChainLoss:
         """Raise InputError, naming the part of the data, for an item that breaks the rules."""
         broken = self.broken(targets, offsets)
         if broken is not None:
-            raise InputError(f"{part}: {broken.first}; constrain='decoding' trains without rules")
+            raise InputError(f"{part}: {broken.first}; enforce_rules_in='decoding' trains without rules")
 
 
 def space_of(
@@ -118,8 +118,8 @@ def space_of(
 
 def loss_of(settings: ChainSettings, space: SequenceSpace) -> ChainLoss:
     """Return the loss of a training in a space, with the rules that hold in it."""
-    rules = space.rules if settings.constrain == "both" else None
-    return ChainLoss(settings.loss_form.loss_class, space.classes, rules)
+    rules = space.rules if settings.enforce_rules_in == "both" else None
+    return ChainLoss(settings.loss_variant.loss_class, space.classes, rules)
 
 
 def chain_of(
@@ -169,7 +169,7 @@ def encode_items(
 
     support_of : makes the support of settings, space, features, labels and chain, by default of what they contain
     """
-    items = Handover.taken(X)
+    items = Handover.release_argument(X)
     is_hybrid = isinstance(items, Features)
     encoded, vocabulary = without_rare(
         *encode_sequences(items.sparse if is_hybrid else items), settings.min_count
@@ -181,7 +181,7 @@ def encode_items(
         y,
         *check_position_weights(sample_weight, sequences.offsets),
         settings.transitions,
-        settings.constrain == "both",
+        settings.enforce_rules_in == "both",
         settings.on_violation,
     )
     weights, position_weights = weights_of_labels(
@@ -204,7 +204,7 @@ def encode_items(
         targets = WeightedLabels(targets, position_weights)
     features: Any = SparseMap(store, Pool(1))
     if dense is not None:
-        features = Joined([DenseMap.of(dense, offsets, pool=Pool(1)), features])
+        features = HStackMap([DenseMap.from_matrix(dense, offsets, pool=Pool(1)), features])
     return Encoded(space, InMemory(features, loss.over(chain, targets), weights), store.n_positions, support)
 
 
@@ -261,7 +261,7 @@ def encode_held_out(validation: Any, space: SequenceSpace) -> tuple[Any, Any, in
     sequences = encode_known(X, space)
     sparse = sparse_of(sequences)
     chain = chain_of(space, sequences.offsets, space.rules, sparse.matrix)
-    items: Any = EncodedItems.of(sparse, chain, space.bigram_columns)
+    items: Any = EncodedItems.from_sequences(sparse, chain, space.bigram_columns)
     if space.n_dense:
         items = sequences.beside(items)
     labels = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
@@ -280,7 +280,7 @@ def unknown_labels(labels: PartialLabels, settings: ChainSettings) -> NDArray[np
     """Return which labels positions may have, (K, N); InputError for a loss that needs all labels, and for parameters
     that ask what occurs."""
     assert labels.allowed is not None
-    if not settings.loss_form.loss_class.has_marginals:
+    if not settings.loss_variant.loss_class.has_marginals:
         raise InputError(f"loss={settings.loss!r}: expected known labels, but some are None or sets")
     if not (settings.all_possible_states and settings.all_possible_transitions):
         raise InputError(
@@ -336,7 +336,7 @@ def weights_of_labels(
     first = combined[offsets[:-1]]
     if np.array_equal(combined, np.repeat(first, np.diff(offsets))):
         return first if weights is None else first * weights, None
-    if not settings.loss_form.loss_class.has_marginals:
+    if not settings.loss_variant.loss_class.has_marginals:
         raise InputError(
             f"loss={settings.loss!r}: expected positions that count alike; class_weight and sample_weight by position "
             "need loss='logistic'"

@@ -132,7 +132,7 @@ class Estimator(BaseEstimator):
     def all_weights(self) -> SparseWeights:
         """Return the weights that are not 0 by coordinate."""
         model = self.current_model
-        return self.SPACE.of(model).weights(model)
+        return self.SPACE.from_model(model).weights(model)
 
     @abstractmethod
     def model_of_file(self, file: ModelFile) -> Any:
@@ -227,7 +227,7 @@ def model_of(estimator: Any, problem: Problem, result: Result, strengths: Streng
         estimator.stored_parameters(),
         problem.objective.n_coords,
     )
-    model = problem.space.model(problem.given_weights(result), trained)
+    model = problem.space.model(problem.uncentered_weights(result), trained)
     return model if problem.source is None else estimator.with_thresholds(model, problem)
 
 
@@ -269,7 +269,7 @@ OF_MODELS_ONLY = ("engine", "positions")  # parameters that a model's methods ha
 
 def has_probabilities(model: Any) -> bool:
     """Return True for likelihoods; AttributeError, as scikit-learn asks, for losses without probabilities."""
-    if not model.loss_form.loss_class.has_marginals:
+    if not model.loss_variant.loss_class.has_marginals:
         raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {model.loss!r}")
     return True
 

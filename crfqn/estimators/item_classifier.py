@@ -26,7 +26,7 @@ from crfqn.estimators.item_data import (
     read_batch,
     space_of,
 )
-from crfqn.estimators.items import ItemPredictions
+from crfqn.estimators.item_estimator import ItemPredictions
 from crfqn.estimators.online import (
     dual_pass,
     is_dual,
@@ -37,7 +37,7 @@ from crfqn.estimators.online import (
     refit,
     take_pass,
 )
-from crfqn.model.items import ItemModel
+from crfqn.model.item_model import ItemModel
 from crfqn.model.model import Decoding
 from crfqn.model.trained import Fitted
 from crfqn.model.unknown_features import warn_of_empty_rows

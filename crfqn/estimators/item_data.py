@@ -18,21 +18,21 @@ from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import Handover, check_values, item_weights, set_weights
-from crfqn.data.labels import encode_known_labels, encode_labels, item_labels
+from crfqn.data.label_arrays import encode_known_labels, encode_labels, item_labels
 from crfqn.data.matrices import canonical, is_plain_array
 from crfqn.data.token_rows import TokenRows
 from crfqn.errors import InputError
 from crfqn.estimators.blocks import Blocks
-from crfqn.estimators.labels import LabelSets, are_sets, check_classification
+from crfqn.estimators.multilabel_targets import MultilabelTargets, are_sets, check_classification
 from crfqn.estimators.problem import Encoded, InMemory, OnDisk
 from crfqn.messages import place_of
 from crfqn.model.answers import LABEL_SETS
 from crfqn.model.item_space import ItemSpace
-from crfqn.model.labels import LabelSpace
+from crfqn.model.label_index import LabelIndex
 from crfqn.model.tables import Table
 from crfqn.model.texts import Words, are_texts
 from crfqn.model.unknown_features import warn_of_empty_rows
-from crfqn.objectives.linear.dense_map import DenseMap, Joined
+from crfqn.objectives.linear.dense_map import DenseMap, HStackMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.threads import Pool, single_threaded_blas
 
@@ -57,14 +57,14 @@ class Targets(NamedTuple):
     """Labels of a training's items: the space to choose from, the labels as the loss takes them (int32 (I,), nodes,
     unless an estimator says otherwise), and how often each item counts, float64 (I,), None for once."""
 
-    space: LabelSpace
+    space: LabelIndex
     labels: Any
     weights: Vector | None
 
 
 def encode_rows(X: Any, y: Any, sample_weight: Any, settings: Any) -> Encoded:
     """Return items in memory; parameters and errors as of `ItemEstimator.fit`. A `Handover` is freed on the way."""
-    X, targets, columns = read_rows(Handover.taken(X), y, sample_weight, settings)
+    X, targets, columns = read_rows(Handover.release_argument(X), y, sample_weight, settings)
     return encode_targets(X, targets, columns, settings)
 
 
@@ -77,7 +77,7 @@ def encode_targets(
         features = item_features(X, settings.fit_intercept, pool)
         del X
         if space.unpenalised.size:
-            features = features.centred_at(features.means(targets.weights) if centre is None else centre)
+            features = features.centered_at(features.means(targets.weights) if centre is None else centre)
     loss = settings.make_loss(targets.space, features.n_items, targets.labels)
     source = settings.adapted_source(InMemory(features, loss, targets.weights), targets.labels)
     keeps_source = (
@@ -103,7 +103,7 @@ def encode_row_blocks(blocks: Blocks, settings: Any) -> Encoded:
     return Encoded(space, OnDisk(blocks, loss_of, space.has_constant), int(blocks.n_items.sum()))
 
 
-def space_of(settings: Any, labels: LabelSpace, columns: Columns) -> ItemSpace:
+def space_of(settings: Any, labels: LabelIndex, columns: Columns) -> ItemSpace:
     """Return the space of a training's weights."""
     return ItemSpace(
         columns.n_features_in_,
@@ -112,7 +112,7 @@ def space_of(settings: Any, labels: LabelSpace, columns: Columns) -> ItemSpace:
         columns.feature_names,
         bool(settings.fit_intercept),
         not settings.penalize_intercept,
-        settings.is_centred(labels),
+        settings.is_centered(labels),
         getattr(settings, "taxonomy", None) is not None,
         n_dense=columns.n_dense_,
         loss=getattr(settings, "loss", "logistic"),
@@ -142,7 +142,7 @@ def _read_sets(X: Any, y: Any, sample_weight: Any, settings: Any) -> tuple[Any, 
         check_consistent_length(X, y)
     else:
         X, y, columns = new_rows(settings, X, item_labels(y), multi_output=True)
-    sets = LabelSets.of(y)
+    sets = MultilabelTargets.from_y(y)
     weights = set_weights(sample_weight, settings.class_weight, sets.classes, sets.table)
     if weights is not None and not weights.all():
         stays = np.flatnonzero(weights > 0)
@@ -150,13 +150,13 @@ def _read_sets(X: Any, y: Any, sample_weight: Any, settings: Any) -> tuple[Any, 
     check_classes(sets.classes)
     return (
         X,
-        Targets(LabelSpace.flat(sets.classes, sets.form), settings.targets_of_sets(sets), weights),
+        Targets(LabelIndex.flat(sets.classes, sets.form), settings.targets_of_sets(sets), weights),
         columns,
     )
 
 
 def read_batch(
-    X: Any, y: Any, sample_weight: Any, classes: NDArray, known: LabelSpace | None, settings: Any
+    X: Any, y: Any, sample_weight: Any, classes: NDArray, known: LabelIndex | None, settings: Any
 ) -> tuple[Any, Targets, Columns]:
     """Return the items of a batch, labels among the classes of all batches; known : those of the calls before."""
     if settings.class_weight == "balanced":
@@ -222,10 +222,10 @@ def item_features(X: Any, has_constant: bool, pool: Pool, is_sparse: bool = Fals
     mostly not zero is kept without a copy (small integers become float32), unless it is taken as `is_sparse`."""
     if isinstance(X, Features):
         sparse = item_features(X.sparse, has_constant, pool, is_sparse=True)
-        return Joined([DenseMap.of(X.dense, X.offsets, pool=pool), sparse])
+        return HStackMap([DenseMap.from_matrix(X.dense, X.offsets, pool=pool), sparse])
     offsets = np.arange(X.shape[0] + 1)
     if not is_sparse and is_plain_array(X) and np.count_nonzero(X) >= MOSTLY * max(X.size, 1):
-        return DenseMap.of(X, offsets, has_constant, pool)
+        return DenseMap.from_matrix(X, offsets, has_constant, pool)
     store = FeatureStore.from_matrix(X, offsets)
     return SparseMap(store.with_constant() if has_constant else store, pool)
 

@@ -19,10 +19,10 @@ from crfqn.estimators.automatic import (
     named_solver,
 )
 from crfqn.estimators.item_classifier import ClassProbabilities
-from crfqn.estimators.items import ItemEstimator, ItemParameters
+from crfqn.estimators.item_estimator import ItemEstimator, ItemParameters
 from crfqn.estimators.problem import InMemory, Source
 from crfqn.estimators.settings import Settings
-from crfqn.model.labels import LabelSpace
+from crfqn.model.label_index import LabelIndex
 from crfqn.parameters import with_parameter_documentation
 from crfqn.registry import find
 from crfqn.solvers.automatic.auto_solver import TUNED
@@ -40,29 +40,29 @@ class MulticlassSettings(ItemParameters, Settings):
     max_iter: int = 1000
     loss: str = "squared-hinge"
     feature_groups: Any = None
-    constraint: float | None = None
+    loss_bound: float | None = None
     margin: float = 0.0
 
     PARAMETERS: ClassVar = LINEAR_PARAMETERS
     SOLVERS: ClassVar = LINEAR_SOLVERS
-    LOSS_FORMS: ClassVar = FLAT
+    LOSS_VARIANTS: ClassVar = FLAT
 
     @property
     def capable_solvers(self) -> tuple[str, ...]:
         """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
-        return ("fbpd",) if self.constraint is not None else self.loss_form.solvers.get(self.penalty, ())
+        return ("fbpd",) if self.loss_bound is not None else self.loss_variant.solvers.get(self.penalty, ())
 
-    def is_centred(self, labels: LabelSpace) -> bool:
+    def is_centered(self, labels: LabelIndex) -> bool:
         return LOSSES[
             self.loss
-        ].shifts_alike  # classifiers against the rest each have an intercept of their own
+        ].is_shift_invariant  # classifiers against the rest each have an intercept of their own
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if self.constraint is not None and not self.loss_form.bounded:
+        if self.loss_bound is not None and not self.loss_variant.bounded:
             bounded = " or ".join(repr(name) for name, form in FLAT.items() if form.bounded)
             raise InputError(
-                f"constraint: a bound on the loss needs loss={bounded}, got loss={self.loss!r}; expected None"
+                f"loss_bound: a bound on the loss needs loss={bounded}, got loss={self.loss!r}; expected None"
             )
         if self.margin and self.loss != "logistic":
             raise InputError(f"margin: with loss={self.loss!r} it is 1; expected 0, got {self.margin!r}")
@@ -77,7 +77,7 @@ class MulticlassSettings(ItemParameters, Settings):
         if not self.capable_solvers or not isinstance(self.solver, str):
             dense, full = LOSSES[self.loss].dense
             return linear_solver(self, TUNED[dense], TUNED[full])
-        if self.constraint is not None:
+        if self.loss_bound is not None:
             return find("ConstrainedFBPD")()
         rows = given(self).values()
         able = [name for name in self.capable_solvers if all(name in row.solvers for row in rows)]
@@ -91,9 +91,9 @@ class MulticlassSettings(ItemParameters, Settings):
             offset = np.full((source.loss.n_states, n_items), float(self.margin))
             offset[targets, np.arange(n_items)] = 0.0
             source = replace(source, offset=offset)
-        if self.constraint is None:
+        if self.loss_bound is None:
             return source
-        bounded: Source = find(self.loss_form.bounded)(source, float(self.constraint))
+        bounded: Source = find(self.loss_variant.bounded)(source, float(self.loss_bound))
         return bounded
 
 

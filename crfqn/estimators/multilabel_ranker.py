@@ -22,15 +22,15 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.errors import check_count
 from crfqn.estimators.automatic import LINEAR_PARAMETERS, LINEAR_SOLVERS, linear_solver
-from crfqn.estimators.items import ItemEstimator, ItemParameters
-from crfqn.estimators.labels import LabelSets
+from crfqn.estimators.item_estimator import ItemEstimator, ItemParameters
+from crfqn.estimators.multilabel_targets import MultilabelTargets
 from crfqn.estimators.problem import Callbacks, Encoded, InMemory, Problem, pass_on_interrupt, pose, run
 from crfqn.estimators.settings import Settings
 from crfqn.model.answers import LABEL_SETS
-from crfqn.model.items import ItemModel, Thresholds
-from crfqn.model.labels import LabelSpace
+from crfqn.model.item_model import ItemModel, Thresholds
+from crfqn.model.label_index import LabelIndex
 from crfqn.model.trained import Fitted
-from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, split_coords
+from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, centered_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.parameters import with_parameter_documentation
@@ -142,10 +142,10 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
         order = [np.argsort(-scores.T, axis=1, kind="stable")[:, :k] for scores in self.class_scores(X)]
         return self.classes_[np.concatenate(order)]
 
-    def targets_of_sets(self, sets: LabelSets) -> MultilabelRanking:
+    def targets_of_sets(self, sets: MultilabelTargets) -> MultilabelRanking:
         return MultilabelRanking(sets.table.indptr, sets.table.indices, sets.classes.size)
 
-    def make_loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
+    def make_loss(self, labels: LabelIndex, n_items: int, targets: Any) -> ScoreLoss:
         return targets
 
     def with_thresholds(self, model: ItemModel, problem: Problem) -> ItemModel:
@@ -201,7 +201,7 @@ def unseen_scores(
     posed = pose(Encoded(space, part, train.size), fold, space.weights(model))
     result = run(posed, fold, Callbacks(fold)).result
     pass_on_interrupt(result)
-    learnt = space.weights(space.model(posed.given_weights(result)))
+    learnt = space.weights(space.model(posed.uncentered_weights(result)))
     order = np.argsort(test, kind="stable")
     scores = np.empty((test.size, source.loss.n_states))
     scores[order] = training_scores(features.take(test[order])[0], learnt, source.loss.n_states, settings)
@@ -212,9 +212,9 @@ def training_scores(
     features: FeatureMap, weights: SparseWeights, n_labels: int, settings: MultilabelRanker
 ) -> Vector:
     """Return the scores of training items, (I, K), by weights of the features as they were given."""
-    weights = centred_weights(features, weights)
+    weights = centered_weights(features, weights)
     scores = np.zeros((n_labels, features.n_positions))
-    nodes = split_coords(weights.coords, n_labels, features.n_features)
+    nodes = CoordinateParts.from_coords(weights.coords, n_labels, features.n_features)
     features = copy(features)
     with single_threaded_blas(), Pool(settings.n_threads) as pool:
         features.pool = pool

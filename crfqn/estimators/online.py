@@ -23,13 +23,13 @@ from sklearn.utils.validation import column_or_1d
 from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.encoding import Sequences
 from crfqn.data.items import check_item_weights
-from crfqn.data.labels import encode_labels
+from crfqn.data.label_arrays import encode_labels
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import FROM_MISTAKES, learns_from_mistakes
 from crfqn.estimators.estimator import prepare, train
 from crfqn.estimators.problem import with_tasks
 from crfqn.model.trained import Trained
-from crfqn.objectives.linear.feature_map import centred_weights, given_weights
+from crfqn.objectives.linear.feature_map import centered_weights, uncentered_weights
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status, Trace
@@ -51,7 +51,7 @@ class Memory:
 
 def is_dual(model: Any) -> bool:
     """Return whether a batch is learned by dual decomposition: the flat hinge loss under an L2 penalty."""
-    return "dual" in model.loss_form.solvers.get(getattr(model, "penalty", "l2"), ())
+    return "dual" in model.loss_variant.solvers.get(getattr(model, "penalty", "l2"), ())
 
 
 def learns_online(model: Any) -> bool:
@@ -99,7 +99,7 @@ def one_pass(model: Any, objective: Any, start: SparseWeights | None) -> tuple[S
     """Learn the items of an objective in one pass; return the mean of all weights, and what the next pass goes on from.
     `start` are the weights to begin with, where the model has no memory of a pass."""
     solver, memory, features = model.make_solver(), getattr(model, "_memory", None), objective.first.map
-    begins = NO_WEIGHTS if start is None or memory is not None else centred_weights(features, start)
+    begins = NO_WEIGHTS if start is None or memory is not None else centered_weights(features, start)
     online = objective.state(PerceptronState, begins, solver.variance)
     if memory is None:
         random = np.random.default_rng(solver.random_state)
@@ -107,7 +107,7 @@ def one_pass(model: Any, objective: Any, start: SparseWeights | None) -> tuple[S
         random = memory.random
         online.resume(memory.rows, memory.n_features)
     online.correct(random.permutation(online.n_items), solver.aggressiveness)
-    weights = given_weights(features, online.point().sparse_weights)
+    weights = uncentered_weights(features, online.point().sparse_weights)
     return weights, Memory(online.rows, online.n_features, random, features.centre)
 
 

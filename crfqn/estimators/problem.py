@@ -37,7 +37,7 @@ from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.estimators.settings import Settings, named_scorer
 from crfqn.messages import named_places, tell, validation_places
 from crfqn.model.space import Space
-from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
+from crfqn.objectives.linear.feature_map import FeatureMap, centered_weights, uncentered_weights
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.objective import build_objective
@@ -142,9 +142,9 @@ class Problem:
         """Whether features, not only intercepts, are unpenalised: then no bound on the optimum is proved in general."""
         return bool(self.penalty.unpenalised.size > self.intercepts.size)
 
-    def given_weights(self, result: Result) -> SparseWeights:
+    def uncentered_weights(self, result: Result) -> SparseWeights:
         """Return the weights of a result of the features as they were given, before the map centred them."""
-        return given_weights(self.features, SparseWeights(result.coords, result.weights))
+        return uncentered_weights(self.features, SparseWeights(result.coords, result.weights))
 
 
 def pose(
@@ -173,10 +173,10 @@ def pose(
             penalty = replace(penalty, ridge=Ridge(dense, float(settings.dense_l2)))
         objective.pool = Pool(1)  # the one that it was made with closes
     start = start_within(encoded.support, start)
-    begin = NO_WEIGHTS if start is None else centred_weights(features, start)
+    begin = NO_WEIGHTS if start is None else centered_weights(features, start)
     if validation is not None:
         score = validation.score
-        validation = replace(validation, score=lambda weights: score(given_weights(features, weights)))
+        validation = replace(validation, score=lambda weights: score(uncentered_weights(features, weights)))
     source = encoded.source if encoded.keeps_source else None
     return Problem(space, features, objective, penalty, strengths, begin, intercepts, validation, source)
 
@@ -268,7 +268,7 @@ class Callbacks:
     def __init__(self, estimator: Any, is_watched: bool = False) -> None:
         self.estimator, self.n_reported = estimator, 0
         self.context = getattr(estimator, "_callback_fit_ctx", None)
-        is_sent = getattr(estimator, "client", None) is not None
+        is_sent = getattr(estimator, "dask_client", None) is not None
         self.display = ProgressDisplay(None, is_watched, is_sent) if estimator.verbose else None
 
     def __call__(self, record: Progress) -> bool:

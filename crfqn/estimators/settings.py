@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from sklearn.utils import check_random_state
 
 from crfqn import metrics
-from crfqn.choices import STRENGTHS, STRUCTURED, UNKNOWN, Form
+from crfqn.choices import STRENGTHS, STRUCTURED, UNKNOWN, LossVariant
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
     AUTO,
@@ -94,7 +94,7 @@ class Settings:
 
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     SOLVERS: ClassVar[SolverTable] = SOLVERS
-    LOSS_FORMS: ClassVar[Mapping[str, Form]] = STRUCTURED  # of the parameter `loss`
+    LOSS_VARIANTS: ClassVar[Mapping[str, LossVariant]] = STRUCTURED  # of the parameter `loss`
     ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
     NEEDS_OPTIMUM: ClassVar[bool] = True  # of strengths that are set: a looser tolerance may cost accuracy
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*NOT_SAVED, "checkpoint", "checkpoint_every", "scoring")
@@ -146,7 +146,7 @@ class Settings:
         # what there is to gain. A hinge has no estimate, and its proofs are expensive.
         needs_optimum = (
             (is_chosen or is_auto(strengths["group_l1"]))
-            and self.loss_form.loss_class.has_curvature
+            and self.loss_variant.loss_class.has_curvature
             and self.NEEDS_OPTIMUM
         )
         return self.tol_or(OPTIMAL if self.stop != "estimate" or needs_optimum else self.ENOUGH)
@@ -180,14 +180,14 @@ class Settings:
         return make_penalty(getattr(self, "penalty", name), strengths, layout, norm)
 
     @property
-    def loss_form(self) -> Form:
+    def loss_variant(self) -> LossVariant:
         """The loss by its row in the table of losses."""
-        return self.LOSS_FORMS.get(str(getattr(self, "loss", "logistic")), UNKNOWN)
+        return self.LOSS_VARIANTS.get(str(getattr(self, "loss", "logistic")), UNKNOWN)
 
     @property
     def capable_solvers(self) -> tuple[str, ...]:
         """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
-        return self.loss_form.solvers.get(getattr(self, "penalty", "l2"), ())
+        return self.loss_variant.solvers.get(getattr(self, "penalty", "l2"), ())
 
     @property
     def engine(self) -> CompiledEngine:
@@ -230,28 +230,28 @@ class ChainSettings(Settings):
     all_possible_states: bool = True
     all_possible_transitions: bool = True
     scheme: str | None = None
-    constraints: Transitions | str | None = None
+    transition_rules: Transitions | str | None = None
     once: Collection[Any] | None = None
     class_weight: Mapping | str | None = None
-    constrain: str = "both"
+    enforce_rules_in: str = "both"
     on_violation: str = "error"
-    client: Any = None
-    wait: float = 60.0
+    dask_client: Any = None
+    worker_timeout: float = 60.0
 
     PARAMETERS: ClassVar = STRUCTURED_PARAMETERS
     SOLVERS: ClassVar = STRUCTURED_SOLVERS
     ENOUGH: ClassVar[float] = 0.03
-    NOT_SAVED: ClassVar = (*Settings.NOT_SAVED, "client", "wait")
+    NOT_SAVED: ClassVar = (*Settings.NOT_SAVED, "dask_client", "worker_timeout")
     NEEDS_OPTIMUM: ClassVar[bool] = False
 
     @property
     def transitions(self) -> Transitions:
         """All rules on the labels, of the parameters that give some; InputError for anything else."""
-        return as_transitions(self.constraints, self.scheme, self.once)
+        return as_transitions(self.transition_rules, self.scheme, self.once)
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        as_transitions(self.constraints, self.scheme, self.once)
+        as_transitions(self.transition_rules, self.scheme, self.once)
 
     @property
     def default_scores(self) -> OwnScores:
@@ -273,17 +273,19 @@ class ChainSettings(Settings):
         if self.class_weight is not None:
             raise InputError(f"class_weight: {where} expected None, as no {part} has all labels")
         if self.transitions.seen:
-            raise InputError(f"constraints: {where} they cannot be what was seen, as no {part} has all of it")
+            raise InputError(
+                f"transition_rules: {where} they cannot be what was seen, as no {part} has all of it"
+            )
 
     def stored_parameters(self) -> dict[str, Any]:
-        values, rules = super().stored_parameters(), self.constraints
-        return values | {"constraints": rules.to_json() if isinstance(rules, Transitions) else rules}
+        values, rules = super().stored_parameters(), self.transition_rules
+        return values | {"transition_rules": rules.to_json() if isinstance(rules, Transitions) else rules}
 
     @classmethod
     def from_stored(cls, values: dict[str, Any]) -> Self:
-        rules = values.get("constraints")
+        rules = values.get("transition_rules")
         if isinstance(rules, dict):
-            values = values | {"constraints": Transitions.from_json(rules)}
+            values = values | {"transition_rules": Transitions.from_json(rules)}
         return super().from_stored(values)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import check_dense
-from crfqn.data.labels import encode_known_labels
+from crfqn.data.label_arrays import encode_known_labels
 from crfqn.distributed.objective import distributed_objective
 from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_columns, shard_rows
 from crfqn.distributed.workers import connected, run_tasks
@@ -63,18 +63,18 @@ class OnWorkers(Source):
 
     client: Any
     makes: list[Any]
-    wait: float
+    worker_timeout: float
     is_own: bool  # the client was made of an address here, and closes with the objective
 
     def objective(self, support: Support | None, pool: Pool) -> Any:
-        objective = distributed_objective(self.client, self.makes, self.wait)
+        objective = distributed_objective(self.client, self.makes, self.worker_timeout)
         if self.is_own:
             finalize(objective, self.client.close)
         return objective
 
 
 def encode_shards(X: Any, y: Any, sample_weight: Any, settings: ChainSettings) -> Encoded:
-    """Return items on the workers of `settings.client`; X as of `Shards`, or Shards."""
+    """Return items on the workers of `settings.dask_client`; X as of `Shards`, or Shards."""
     check_dense(X, 0)
     if y is not None or sample_weight is not None:
         raise InputError(
@@ -83,14 +83,14 @@ def encode_shards(X: Any, y: Any, sample_weight: Any, settings: ChainSettings) -
     if settings.on_violation != ERROR:
         raise InputError(f"on_violation: with a client expected {ERROR!r}, got {settings.on_violation!r}")
     settings.check_parts("with a client", "shard", needs_pairs=False)
-    shards, client = Shards.of(X), connected(settings.client)
+    shards, client = Shards.from_sources(X), connected(settings.dask_client)
     asks_pairs = not (settings.all_possible_states and settings.all_possible_transitions)
     count = [(read, shards.templates, asks_pairs) for read in shards.reads]
     merged = Merged(
-        run_tasks(client, "crfqn-names", count_shard, count, settings.wait),
+        run_tasks(client, "crfqn-names", count_shard, count, settings.worker_timeout),
         getattr(shards.templates, "min_count", 1),
     )
-    refuse_bigrams(merged.vocabulary, "client")
+    refuse_bigrams(merged.vocabulary, "dask_client")
     rules = settings.transitions.rules_without_data(merged.classes)
     space = space_of(settings, merged.classes, merged.n_features, merged.vocabulary, rules)
     support = possible_support(
@@ -101,5 +101,5 @@ def encode_shards(X: Any, y: Any, sample_weight: Any, settings: ChainSettings) -
         ChainShard(number, loss, merged.n_features, read, shards.templates, columns, support)
         for number, (read, columns) in enumerate(zip(shards.reads, merged.columns, strict=True))
     ]
-    source = OnWorkers(client, makes, settings.wait, client is not settings.client)
+    source = OnWorkers(client, makes, settings.worker_timeout, client is not settings.dask_client)
     return Encoded(space, source, merged.n_positions, support)

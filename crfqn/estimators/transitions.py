@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels
 from crfqn.data.encoding import Sequences
 from crfqn.data.items import locate
-from crfqn.data.labels import PartialLabels, encode_partial_labels, flat_partial_labels
+from crfqn.data.label_arrays import PartialLabels, encode_partial_labels, flat_partial_labels
 from crfqn.data.schemes import BORDER, find_scheme
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, warn_caller
@@ -27,7 +27,7 @@ Pairs = Mapping[Any, Collection[Any]] | Iterable[tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Transitions:
-    """Rules on the labels of sequences, for `ChainCRF(constraints=...)`; a labelling has to keep all that are given.
+    """Rules on the labels of sequences, for `ChainCRF(transition_rules=...)`. A labelling satisfies all of them.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Transitions:
     >>> from crfqn import ChainCRF, Transitions
     >>> rules = Transitions(forbidden=[("A", "B")], start=["A"])
     >>> X = [[["a"], ["b"]], [["a"], ["a"]], [["a"], ["b"], ["b"]]]
-    >>> model = ChainCRF(l1=0.01, constraints=rules).fit(X, [["A", "C"], ["A", "A"], ["A", "C", "B"]])
+    >>> model = ChainCRF(l1=0.01, transition_rules=rules).fit(X, [["A", "C"], ["A", "A"], ["A", "C", "B"]])
     >>> model.predict([[["b"], ["b"]]])[0]
     ['A', 'C']
     """
@@ -154,26 +154,26 @@ class Transitions:
         """Return the rules that `to_json` has made; InputError for anything else."""
         names = set(cls.__dataclass_fields__)
         if not isinstance(saved, dict) or not set(saved) <= names:
-            raise InputError(f"constraints: expected a table of {sorted(names)}, got {describe(saved)}")
+            raise InputError(f"transition_rules: expected a table of {sorted(names)}, got {describe(saved)}")
         return cls(**saved)
 
 
-def as_transitions(constraints: Any, scheme: str | None, once: Any = None) -> Transitions:
+def as_transitions(transition_rules: Any, scheme: str | None, once: Any = None) -> Transitions:
     """Return the rules that an estimator's three parameters stand for; InputError for anything else."""
-    if constraints is None or constraints == SEEN:
-        rules = Transitions(seen=constraints == SEEN)
-    elif isinstance(constraints, Transitions):
-        rules = constraints
+    if transition_rules is None or transition_rules == SEEN:
+        rules = Transitions(seen=transition_rules == SEEN)
+    elif isinstance(transition_rules, Transitions):
+        rules = transition_rules
     else:
         raise InputError(
-            f"constraints: expected a crfqn.Transitions, {SEEN!r} or None, got {describe(constraints)}"
+            f"transition_rules: expected a crfqn.Transitions, {SEEN!r} or None, got {describe(transition_rules)}"
         )
     if scheme is not None and rules.scheme not in (None, find_scheme(scheme).name):
         raise InputError(
-            f"expected one scheme, got scheme={scheme!r} and constraints of scheme {rules.scheme!r}"
+            f"expected one scheme, got scheme={scheme!r} and transition_rules of scheme {rules.scheme!r}"
         )
     if once is not None and rules.once is not None:
-        raise InputError("once: expected it as a parameter or in constraints, got both")
+        raise InputError("once: expected it as a parameter or in transition_rules, got both")
     once = rules.once if once is None else once
     return replace(rules, scheme=rules.scheme if scheme is None else scheme, once=once)
 
@@ -269,7 +269,7 @@ def items_that_stay(broken: BrokenRules, n_items: int, on_violation: str) -> NDA
     """Return which items keep the rules, bool (I,), with a warning; InputError if that is an error, or none does."""
     if on_violation == ERROR or broken.items.size == n_items:
         raise InputError(
-            f"{broken.first}; on_violation={DROP!r} leaves out items that break the rules, constrain='decoding' "
+            f"{broken.first}; on_violation={DROP!r} leaves out items that break the rules, enforce_rules_in='decoding' "
             "trains without rules"
         )
     warn_caller(f"{broken.items.size} of {n_items} items break the rules and are left out; {broken.first}")

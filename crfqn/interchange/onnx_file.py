@@ -25,10 +25,10 @@ from crfqn.data.hybrid import refuse_dense
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.multiclass import MulticlassClassifier, MulticlassCRF
-from crfqn.estimators.taxonomy import TaxonomyCRF
+from crfqn.estimators.taxonomy_crf import TaxonomyCRF
 from crfqn.interchange.crfsuite import refuse_bigram_weights
 from crfqn.messages import shorten
-from crfqn.model.items import ItemModel
+from crfqn.model.item_model import ItemModel
 from crfqn.model.model import Model
 from crfqn.model.sequences import SequenceModel
 from crfqn.structures.transition_rules import TransitionRules

@@ -3,7 +3,7 @@
 For `objectives.linear`: gradients of coordinates, scores of a direction, full gradient scans. The column of a
 coordinate (state k, feature f) lists the positions t with x_tf != 0. Active-set sweeps walk label-major arrays (K, N):
 one state's row stays in the L2 cache while its columns go by. Screening needs every state of a feature at once and
-walks a position-major copy (N, width) in slabs of positions that fit into the cache.
+walks a position-major copy (N, width) in tiles of positions that fit into the cache.
 
 Speed: these loops are bound by latency and address arithmetic, not by bandwidth. Sums are split by hand into four,
 since the compiler's own vectorised gather is several times slower than four plain loads; the casts to unsigned save the
@@ -158,16 +158,16 @@ def transpose(source, target):
 
 
 @kernel(counts=False)
-def feature_gradients(features, cursor, block, slab, indptr, indices, values, residual, out):
+def feature_gradients(features, cursor, block, tile, indptr, indices, values, residual, out):
     """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and every state; out is zero before.
 
     cursor : int64, indptr[features], overwritten
-    residual : float64 (N, width), position-major; block, slab : features and positions at a time, to fit the caches
+    residual : float64 (N, width), position-major; block, tile : features and positions at a time, to fit the caches
     """
     n_positions = residual.shape[0]
     for start in range(0, features.size, block):
         last = start + block if start + block < features.size else features.size
-        for stop in range(slab, n_positions + slab, slab):
+        for stop in range(tile, n_positions + tile, tile):
             for i in range(start, last):
                 begin, column_end = cursor[i], indptr[features[i] + 1]
                 end = begin

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.labels import label_text, number_of, unknown_labels
+from crfqn.data.label_arrays import label_text, number_of, unknown_labels
 from crfqn.data.schemes import OUTSIDE, Scheme, find_scheme, fitting_schemes
 from crfqn.errors import InputError
 from crfqn.metrics.hierarchy import (
@@ -148,7 +148,7 @@ class LabelCounts:
         chunks = None
         if self.scheme is not None:
             counts = self._spans[self.scheme.name]
-            types = [LabelMetrics.of(kind, count) for kind, count in sorted(counts.items())]
+            types = [LabelMetrics.from_counts(kind, count) for kind, count in sorted(counts.items())]
             chunks = ChunkScores(*sum_counts(counts.values()).ratios, types)
         return Scores(
             n_items=self._n_items,
@@ -165,7 +165,7 @@ class LabelCounts:
 def _label_scores(true: Counter[str], predicted: Counter[str], right: Counter[str]) -> list[LabelMetrics]:
     """Return the scores of each label by the numbers of its true, predicted and correctly predicted cases."""
     return [
-        LabelMetrics.of(name, SpanCounts(true[name], predicted[name], right[name]))
+        LabelMetrics.from_counts(name, SpanCounts(true[name], predicted[name], right[name]))
         for name in sorted({*true, *predicted})
     ]
 

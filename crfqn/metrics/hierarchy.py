@@ -27,7 +27,7 @@ from crfqn.data.items import check_item_weights
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.metrics.spans import PrecisionRecallF1
-from crfqn.taxonomy.labels import PathLabels, is_row
+from crfqn.taxonomy.label_paths import PathTargets, is_row
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
@@ -221,7 +221,7 @@ def compare_paths(
 ) -> ComparedPaths:
     """Find the nodes of the labels in the taxonomy and compare their paths; O(I depth) time and memory."""
     y_pred, is_label = _without_no_label(y_pred)
-    true, predicted = _of_both(lambda y: PathLabels.of(y, separator), y_true, y_pred)
+    true, predicted = _of_both(lambda y: PathTargets.from_y(y, separator), y_true, y_pred)
     n_items, n_labels = true.names.size, predicted.names.size if is_label is None else is_label.size
     if n_items != n_labels:
         raise InputError(f"expected as many predictions as true labels, got {n_labels} and {n_items}")
@@ -230,7 +230,7 @@ def compare_paths(
     weights = check_item_weights(sample_weight, n_items)
     # Objects, so that numbers beside strings do not become strings.
     names = np.concatenate([true.names.astype(object), predicted.names.astype(object)])
-    tree = open_taxonomy(taxonomy, PathLabels(names, true.form or predicted.form), separator)
+    tree = open_taxonomy(taxonomy, PathTargets(names, true.form or predicted.form), separator)
     is_rows = true.is_rows or predicted.is_rows
     nodes = _of_both(lambda labels: find_nodes(tree, labels.names, taxonomy, is_rows), true, predicted)
     ancestors, lengths = tree.ancestors(), tree.depths.astype(np.int64) + 1

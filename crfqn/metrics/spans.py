@@ -79,7 +79,7 @@ class LabelMetrics:
     support: int
 
     @classmethod
-    def of(cls, label: str, counts: SpanCounts) -> LabelMetrics:
+    def from_counts(cls, label: str, counts: SpanCounts) -> LabelMetrics:
         """Return the ratios of counts; one without cases (0/0) is 0."""
         return cls(label, *counts.ratios, counts.n_true)
 

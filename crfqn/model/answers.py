@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.data.hybrid import sparse_of
-from crfqn.data.labels import label_text, position_labels
+from crfqn.data.label_arrays import label_text, position_labels
 from crfqn.data.schemes import find_scheme, recognise_scheme, spans_of
 from crfqn.errors import InputError
 from crfqn.model.label_constraints import UNCONSTRAINED, LabelConstraints, check_threshold, is_probable

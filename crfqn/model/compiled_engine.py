@@ -24,7 +24,7 @@ from crfqn.data.encoding import Sequences, encode_new
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import Items
-from crfqn.data.labels import encode_constraints, split_by_item
+from crfqn.data.label_arrays import encode_allowed_labels, split_by_item
 from crfqn.data.matrices import is_plain_array
 from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.data.vocabulary import NO_COLUMNS
@@ -176,7 +176,7 @@ class EncodedItems(Items):
         self.offsets = self.chain.offsets
 
     @classmethod
-    def of(cls, sequences: Sequences, chain: Chain, columns: NDArray[np.int64]) -> Self:
+    def from_sequences(cls, sequences: Sequences, chain: Chain, columns: NDArray[np.int64]) -> Self:
         """Return sequences that are to be labelled as a chain over them; InputError for no positions."""
         if sequences.n_positions == 0:
             raise InputError("validation: expected at least one position, got none")
@@ -239,7 +239,7 @@ class CompiledItems(OpenedItems):
 
     @cached_property
     def _ruled(self) -> tuple[Vector, Vector]:
-        scores, tables = self.chain.ruled(self.scores, self.edges)
+        scores, tables = self.chain.masked_scores(self.scores, self.edges)
         return scores, tables.reshape(-1, self.chain.n_states, self.chain.n_states)
 
     def item(self, i: int) -> tuple[Vector, list[Vector]]:
@@ -312,7 +312,7 @@ class CompiledEngine:
                 scores = scores + model.dense_coef_ @ np.asarray(features.dense, np.float64).T
             else:
                 chain, scores, edges = self._scored(model, X, pool, warns)
-            allowed = None if known is None else encode_constraints(known, chain.offsets, model.classes_)
+            allowed = None if known is None else encode_allowed_labels(known, chain.offsets, model.classes_)
             impossible = chain.impossible(allowed, pool)
         if impossible.size:
             more = "" if known is None else " and what is known"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.model.answers import plain_label
 
 FEATURE, TRANSITION, DENSE, CONSTANT = "feature", "transition", "dense", "constant"  # kinds of terms

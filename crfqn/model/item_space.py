@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, Coords, SparseWeights
 from crfqn.errors import InputError
 from crfqn.model.content import Entries
-from crfqn.model.items import ItemModel
-from crfqn.model.labels import LabelSpace
+from crfqn.model.item_model import ItemModel
+from crfqn.model.label_index import LabelIndex
 from crfqn.model.space import Space
 from crfqn.model.trained import Trained
 from crfqn.model.weights import Axes, AxisMatch, WeightMatrix, sorted_weights
@@ -22,24 +22,24 @@ from crfqn.model.weights import Axes, AxisMatch, WeightMatrix, sorted_weights
 class ItemSpace(Space):
     """The labels and features of single items. Coordinates: (K, D + F), with a constant (K, D + F + 1).
 
-    kind : str, of the model; labels : LabelSpace, of K nodes
+    kind : str, of the model; labels : LabelIndex, of K nodes
     feature_names : by column, None without any
     has_constant : whether there is a constant feature, the last, whose weights are the intercepts
     is_constant_free : whether these are not penalised
-    is_centred : whether the loss stays as it is where all intercepts are shifted alike, so that free ones are centred
+    is_centered : whether the loss stays as it is where all intercepts are shifted alike, so that free ones are centred
     has_taxonomy : whether the tree of the labels was given
     """
 
-    labels: LabelSpace
+    labels: LabelIndex
     kind: str
     feature_names: Any = None
     has_constant: bool = False
     is_constant_free: bool = False
-    is_centred: bool = True
+    is_centered: bool = True
     has_taxonomy: bool = False
 
     @classmethod
-    def of(cls, model: ItemModel) -> Self:
+    def from_model(cls, model: ItemModel) -> Self:
         has_constant = model.trained is not None and bool(model.trained.settings.get("fit_intercept", False))
         return cls(
             model.n_features_in_,
@@ -75,14 +75,14 @@ class ItemSpace(Space):
         is_intercept = columns == n_features
         intercept = np.zeros(self.n_states)
         intercept[rows[is_intercept]] = weights.weights[is_intercept]
-        if self.is_constant_free and self.is_centred:  # always the same ones of one loss, whatever the start
-            intercept = labels.centred(intercept)
+        if self.is_constant_free and self.is_centered:  # always the same ones of one loss, whatever the start
+            intercept = labels.centered(intercept)
         nodes = Entries(*(part[~is_intercept] for part in (weights.weights, rows, columns)))
         return ItemModel(
             kind=self.kind,
             classes_=labels.classes,
             n_features_in_=n_features,
-            weights=WeightMatrix.of(nodes, (self.n_states, n_features)),
+            weights=WeightMatrix.from_entries(nodes, (self.n_states, n_features)),
             intercept=intercept,
             dense_coef_=dense,
             loss=self.loss,

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.data.encoding import encode_new
 from crfqn.data.hybrid import check_dense, sparse_of
-from crfqn.data.labels import encode_constraints
+from crfqn.data.label_arrays import encode_allowed_labels
 from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.errors import InputError
 from crfqn.messages import place_of
 from crfqn.model.label_constraints import UNCONSTRAINED, LabelConstraints
-from crfqn.model.labels import sum_up
+from crfqn.model.label_index import sum_up
 from crfqn.model.opened_items import OpenedItems
 from crfqn.model.unknown_features import warn_of_unknown_names
-from crfqn.structures.item_chain import BestPath, ItemChain
+from crfqn.structures.item_chain import BestPath, NumpyChain
 from crfqn.structures.span_rules import SpanRules, Spans
 
 BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, and a few arrays like it
@@ -35,7 +35,7 @@ BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, and a few arrays l
 class NumpyItems(OpenedItems):
     """Sequences ready for inference: the scores of each, (T, K), -inf where the rules or what is known forbid."""
 
-    chain: ItemChain
+    chain: NumpyChain
     scores: list[Vector]
     has_known: bool
 
@@ -43,7 +43,7 @@ class NumpyItems(OpenedItems):
         """Return the same with all scores divided by a temperature."""
         if temperature == 1.0:
             return self
-        chain = ItemChain(self.chain.edges / temperature, self.chain.rules)
+        chain = NumpyChain(self.chain.edges / temperature, self.chain.rules)
         return replace(self, chain=chain, scores=[scores / temperature for scores in self.scores])
 
     def _best(self) -> tuple[Labels, Vector]:
@@ -103,7 +103,7 @@ class NumpyItems(OpenedItems):
         """Return the logarithm of the sum of the labellings that are allowed, (I,), of states bool (K, N); -inf for
         none."""
         runs = zip(self.scores, pairwise(self.offsets.tolist()), strict=True)
-        ruled = (self.chain.ruled(scores, allowed[:, first:last].T) for scores, (first, last) in runs)
+        ruled = (self.chain.masked_scores(scores, allowed[:, first:last].T) for scores, (first, last) in runs)
         return np.array([self.chain.forward(scores)[1] for scores in ruled], np.float64)
 
     def _check_possible(self, scores: list[float]) -> None:
@@ -138,10 +138,12 @@ class NumpyEngine:
         if model.bigrams is not None:
             scores = np.hstack([scores, model.bigrams.scores(rows)])
         if constraints.known is None:
-            items = [chain.ruled(scores[first:last]) for first, last in pairwise(ends)]
+            items = [chain.masked_scores(scores[first:last]) for first, last in pairwise(ends)]
         else:
-            allowed = encode_constraints(constraints.known, encoded.offsets, model.classes_).T
-            items = [chain.ruled(scores[first:last], allowed[first:last]) for first, last in pairwise(ends)]
+            allowed = encode_allowed_labels(constraints.known, encoded.offsets, model.classes_).T
+            items = [
+                chain.masked_scores(scores[first:last], allowed[first:last]) for first, last in pairwise(ends)
+            ]
         return NumpyItems(encoded.offsets, single_runs, chain, items, constraints.known is not None)
 
     def node_scores(self, model: Any, X: Any, warns: bool) -> Iterator[Vector]:
@@ -176,4 +178,4 @@ NUMPY = NumpyEngine()
 def rows_of(encoded: Any) -> Rows:
     """Return the entries of encoded sequences."""
     encoded = sparse_of(encoded)
-    return Rows.of(encoded if isinstance(encoded, TokenRows) else encoded.matrix)
+    return Rows.from_items(encoded if isinstance(encoded, TokenRows) else encoded.matrix)

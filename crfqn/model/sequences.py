@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
-from crfqn.data.labels import (
-    encode_constraints,
+from crfqn.data.label_arrays import (
+    encode_allowed_labels,
     encode_known_labels,
     flat_partial_labels,
     is_partial,
@@ -63,7 +63,7 @@ from crfqn.model.uncertainty import find_measure
 from crfqn.model.unknown_features import KeyWatches
 from crfqn.model.weights import WeightMatrix
 from crfqn.structures.edge_layout import EdgeLayout
-from crfqn.structures.item_chain import BestPath, ItemChain
+from crfqn.structures.item_chain import BestPath, NumpyChain
 from crfqn.structures.single_runs import repeats
 from crfqn.structures.span_rules import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
@@ -110,7 +110,7 @@ class SequenceModel(Model):
             raise ModelFileError(f"{file.path}: once: expected a list of labels, got {describe(once)}")
 
         def matrix(name: str, row: str, column: str, shape: tuple[int, int]) -> WeightMatrix:
-            return WeightMatrix.of(read_entries(file, name, row, column, shape), shape)
+            return WeightMatrix.from_entries(read_entries(file, name, row, column, shape), shape)
 
         return cls(
             kind=file.kind,
@@ -140,10 +140,13 @@ class SequenceModel(Model):
         add_rules(content, self.rules_)
         settings = content.metadata.get("settings", {})
         if self.once != tuple(_stored_once(settings) or ()):  # by `with_once`
-            constraints = settings.get("constraints")
-            if isinstance(constraints, dict):
-                constraints = constraints | {"once": None}
-            content.metadata["settings"] = settings | {"once": [*self.once], "constraints": constraints}
+            transition_rules = settings.get("transition_rules")
+            if isinstance(transition_rules, dict):
+                transition_rules = transition_rules | {"once": None}
+            content.metadata["settings"] = settings | {
+                "once": [*self.once],
+                "transition_rules": transition_rules,
+            }
         tables = [NODE]
         if self.bigrams is not None:
             tables.append(BIGRAMS)
@@ -437,7 +440,7 @@ class SequenceModel(Model):
         labels = flat_partial_labels(y, items.offsets)
         if not is_partial(labels):
             return items.log_probability(encode_known_labels(labels, items.offsets, self.classes_))
-        within = items.within(encode_constraints(labels, items.offsets, self.classes_))
+        within = items.within(encode_allowed_labels(labels, items.offsets, self.classes_))
         return np.minimum(within - items.log_partition(), 0.0)
 
     def _mean_loss(self, X: Any, y: Any, engine: Any) -> Callable[[float], float]:
@@ -445,7 +448,7 @@ class SequenceModel(Model):
         for all temperatures."""
         items = engine.open(self, X, warns=False)
         labels = flat_partial_labels(y, items.offsets)
-        allowed = encode_constraints(labels, items.offsets, self.classes_).T
+        allowed = encode_allowed_labels(labels, items.offsets, self.classes_).T
         is_known = ~allowed.all(axis=1) if len(self._labels) > 1 else np.ones(len(allowed), bool)
         if not is_known.any():
             raise InputError("expected at least one labelled position, got none")
@@ -550,7 +553,7 @@ class SequenceModel(Model):
         if repeated:
             allowed = np.ones((ends[1], len(self._labels)), bool)
             allowed[t] = np.arange(len(self._labels)) == state
-            tables = items.chain.tables(items.chain.ruled(items.scores[item], allowed))
+            tables = items.chain.tables(items.chain.masked_scores(items.scores[item], allowed))
             paths = items.best_of_single_runs(tables, item, repeated[0], 1)
             if not paths:
                 return None
@@ -623,9 +626,9 @@ class SequenceModel(Model):
         return self.classes_.tolist()
 
     @cached_property
-    def chain(self) -> ItemChain:
+    def chain(self) -> NumpyChain:
         """Inference over single items by numpy."""
-        return ItemChain(self.edges.dense(), self.rules_)
+        return NumpyChain(self.edges.dense(), self.rules_)
 
     @property
     def names(self) -> Any:
@@ -691,5 +694,5 @@ def single_run_rules(
 
 def _stored_once(settings: dict[str, Any]) -> Any:
     """Return the labels of single runs among the settings of a training, None where it was given none."""
-    once, constraints = settings.get("once"), settings.get("constraints")
-    return constraints.get("once") if once is None and isinstance(constraints, dict) else once
+    once, transition_rules = settings.get("once"), settings.get("transition_rules")
+    return transition_rules.get("once") if once is None and isinstance(transition_rules, dict) else once

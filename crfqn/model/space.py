@@ -51,7 +51,7 @@ class Space(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, model: Any) -> Self:
+    def from_model(cls, model: Any) -> Self:
         """Return the space of a model's weights."""
 
     @property
@@ -102,7 +102,7 @@ class Space(ABC):
     def start(self, model: Any, is_required: bool, is_verbose: bool) -> SparseWeights | None:
         """Return the weights of a model that a training starts from, those of labels and features in common. Where
         features do not match, it is None, or an InputError if the start `is_required`."""
-        before = self.of(model)
+        before = self.from_model(model)
         common = match(before.axes, self.axes, is_required)
         weights = None if common is None else self.weights(model, common)
         if is_verbose:
@@ -138,7 +138,7 @@ class SequenceSpace(Space):
     bigrams: NDArray[np.int64] = field(default_factory=lambda: NO_COLUMNS)
 
     @classmethod
-    def of(cls, model: SequenceModel) -> Self:
+    def from_model(cls, model: SequenceModel) -> Self:
         return cls(
             model.n_features_in_,
             model.classes_,
@@ -179,18 +179,18 @@ class SequenceSpace(Space):
         if layout.has_contexts:
             pairs = layout.numbers(first[behind:], second[behind:])
             entries = Entries(values[behind:], pairs, self.bigrams[context[behind:] - 1])
-            bigrams = WeightMatrix.of(entries, (layout.n_pairs, n_features))
+            bigrams = WeightMatrix.from_entries(entries, (layout.n_pairs, n_features))
         return SequenceModel(
             kind=CHAIN,
             classes_=self.classes,
             n_features_in_=n_features,
-            weights=WeightMatrix.of(nodes, (n_states, n_features)),
+            weights=WeightMatrix.from_entries(nodes, (n_states, n_features)),
             dense_coef_=dense,
             loss=self.loss,
             trained=trained,
             vocabulary_=self.vocabulary,
             rules_=self.rules,
-            edges=WeightMatrix.of(edges, (n_states, n_states)),
+            edges=WeightMatrix.from_entries(edges, (n_states, n_states)),
             bigrams=bigrams,
             scheme=self.scheme,
             once=self.once,

@@ -13,7 +13,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
 from crfqn.model.content import CLASSIFIER, FLAT
 from crfqn.parameters import PARAMETERS, Parameter, check_nonnegative
-from crfqn.taxonomy.labels import check_separator
+from crfqn.taxonomy.label_paths import check_separator
 
 # What the estimators of a kind take otherwise than the table says.
 OF_STRUCTURES = {"loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,))}
@@ -50,5 +50,5 @@ def _check_settings(settings: Mapping[str, Any], others: Mapping[str, Parameter]
         find_scheme(settings["scheme"])
     if "separator" in settings:
         check_separator(settings["separator"])
-    if not isinstance(constraints := settings.get("constraints"), dict) and constraints not in (None, "seen"):
-        raise InputError(f"constraints: expected a table, 'seen' or None, got {describe(constraints)}")
+    if not isinstance(rules := settings.get("transition_rules"), dict) and rules not in (None, "seen"):
+        raise InputError(f"transition_rules: expected a table, 'seen' or None, got {describe(rules)}")

@@ -33,7 +33,7 @@ class ModelInfo(NamedTuple):
     bigrams: Mapping[tuple[Any, Any, Any], float] = MappingProxyType({})
 
     @classmethod
-    def of(
+    def from_weights(
         cls, kind: str, transitions: Any, state_features: Any, labels: Any, attributes: Any, bigrams: Any
     ) -> Self:
         """Return the content, of weights as dicts, and of labels and attributes as they are numbered, with a header."""
@@ -259,7 +259,7 @@ class Tagger:
         names = range(model.n_features_in_) if model.names is None else model.names
         labels = {label: number for number, label in enumerate(self.labels())}
         attributes = {names[f]: f for f in model.kept_features_.tolist()}
-        return ModelInfo.of(
+        return ModelInfo.from_weights(
             model.kind, weights.transitions, weights.features, labels, attributes, weights.bigrams
         )
 

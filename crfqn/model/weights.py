@@ -72,7 +72,7 @@ class WeightMatrix:
     shape: tuple[int, int]
 
     @classmethod
-    def of(cls, entries: Entries, shape: tuple[int, int]) -> Self:
+    def from_entries(cls, entries: Entries, shape: tuple[int, int]) -> Self:
         """Return the matrix of entries in any order; those at one place are added up."""
         values, rows, columns = entries
         places = rows.astype(np.int64) * shape[1] + columns

@@ -44,7 +44,7 @@ from crfqn.kernels.curvature import (
     write_rows,
     write_whole,
 )
-from crfqn.objectives.linear.feature_map import Split
+from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, sample_positions
 from crfqn.threads import Pool
 
@@ -132,7 +132,9 @@ def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -
     return scale_to_diagonal(model, diagonal)
 
 
-def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int) -> NDArray[np.float32]:
+def dense_model(
+    marginals: Marginals, split: CoordinateParts, diagonal: Vector, n_sampled: int
+) -> NDArray[np.float32]:
     """Return the model from about `n_sampled` positions, in matrix products of fixed tiles that threads share out."""
     owner = marginals.part
     pool, n = owner.pool, diagonal.size
@@ -164,7 +166,7 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
         below = slice(bounds[states[part]], bounds[states[part] + 1])
         rows = x[where[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * complements[part])
         model[below, below] = rows @ rows.T
-        for state in states[np.isin(states, ancestors.of(states[part]))]:
+        for state in states[np.isin(states, ancestors.with_state(states[part]))]:
             above = slice(bounds[state], bounds[state + 1])
             if above != below:
                 block = with_p[below] @ (x[where[above]] * complements[np.searchsorted(states, state)]).T
@@ -199,7 +201,7 @@ def scale_to_diagonal(model: NDArray[np.float32], diagonal: NDArray[np.float64])
 
 def token_model(
     marginals: Marginals,
-    split: Split,
+    split: CoordinateParts,
     diagonal: Vector,
     n_sampled: int,
     max_dense: int,
@@ -253,7 +255,7 @@ class Lists:
     sampled, shares : (S,), positions, and what each of them stands for; others as in `kernels/curvature.py`
     """
 
-    def __init__(self, marginals: Marginals, split: Split, n_sampled: int) -> None:
+    def __init__(self, marginals: Marginals, split: CoordinateParts, n_sampled: int) -> None:
         owner = marginals.part
         store = owner.map.store
         self.split = split
@@ -279,7 +281,11 @@ class Lists:
 
 
 def sparse_model(
-    marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int, block_numbers: int = BLOCK_NUMBERS
+    marginals: Marginals,
+    split: CoordinateParts,
+    diagonal: Vector,
+    n_sampled: int,
+    block_numbers: int = BLOCK_NUMBERS,
 ) -> scipy.sparse.csr_array:
     """Return the model from about `n_sampled` positions, formed in blocks of rows of about `block_numbers` pairs."""
     nodes, beside, among, on_sample = sparse_rows(marginals, split, diagonal.size, n_sampled, block_numbers)
@@ -287,7 +293,7 @@ def sparse_model(
 
 
 def sparse_rows(
-    marginals: Marginals, split: Split, n_coords: int, n_sampled: int, block_numbers: int
+    marginals: Marginals, split: CoordinateParts, n_coords: int, n_sampled: int, block_numbers: int
 ) -> tuple[CompressedRows, CompressedRows, Vector, Vector]:
     """Return the rows of a sparse model, of nodes from the diagonal on, of nodes and edges, and of edges, and its
     diagonal; what they are made of is freed before they are put together."""

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, Vector
-from crfqn.objectives.linear.feature_map import split_coords
+from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.part import Part
 
 ROUNDING = 1e-12  # of a sum of squares, that is no sign of a feature that varies
@@ -53,7 +53,7 @@ def occurrences(part: Part) -> Vector:
 
 def weighted_sums(part: Part) -> tuple[Vector, float]:
     """Return sum_t c_t x_tf of each feature, (F,), and sum_t c_t."""
-    every = split_coords(np.arange(part.n_features), 1, part.n_features)
+    every = CoordinateParts.from_coords(np.arange(part.n_features), 1, part.n_features)
     return part.map.adjoint(every, part.position_weights[None, :]), total_weight(part)
 
 

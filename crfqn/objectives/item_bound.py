@@ -33,7 +33,7 @@ from crfqn.kernels.item_mixtures import (
     project_shares,
 )
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.linear.feature_map import Split
+from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.part import PartPoint
 
@@ -66,7 +66,7 @@ class ItemMixtures:
         n_entries = self._most_node_entries(nodes) + nodes.edges.size * owner.n_items
         return n_entries / max(MOST_ENTRIES * owner.map.store.nnz, FEW_ENTRIES)
 
-    def _most_node_entries(self, nodes: Split) -> int:
+    def _most_node_entries(self, nodes: CoordinateParts) -> int:
         """A bound on the entries of the nodes' parts: an item has one, and no node more than its feature."""
         return int(np.minimum(self.owner.map.store.sizes, self.owner.n_items)[nodes.features].sum())
 
@@ -99,7 +99,7 @@ class ItemMixtures:
         owner = self.owner
         parts, products = np.empty((chosen.size, owner.n_items)), np.empty(owner.n_items)
         loss = owner.loss
-        scores, edges = loss.structure.ruled(self.point.scores, self.point.edges)
+        scores, edges = loss.structure.masked_scores(self.point.scores, self.point.edges)
         items = owner.map.offsets, scores, edges, loss.targets, owner.weights
         gather_edges(*items, chosen, parts, products)
         return parts, products

@@ -21,7 +21,7 @@ from crfqn.errors import UnsupportedObjectiveError
 from crfqn.objectives.curvature import Operations
 from crfqn.objectives.executors import KEPT_NUMBERS, Executor, LocalParts
 from crfqn.objectives.fingerprint import fingerprint
-from crfqn.objectives.linear.feature_map import FeatureMap, Split, with_edges
+from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, with_edges
 from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.losses.intercept_bound import part_margins
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -196,7 +196,7 @@ class Objective:
         """Return the loss at sparse weights (sorted coordinates, values), computed when it is needed."""
         return Point(self, coords, weights)
 
-    def split(self, coords: Coords) -> Split:
+    def split(self, coords: Coords) -> CoordinateParts:
         """Split sorted coordinates into nodes and edges."""
         return self.first.split(coords)
 

@@ -20,7 +20,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.sparse import union
 from crfqn.objectives.curvature import MOST_EDGES, STATE, Matrix, Operations, margin_model, token_model
 from crfqn.objectives.fingerprint import fingerprint
-from crfqn.objectives.linear.feature_map import FeatureMap, Split, gram_product, split_coords, with_edges
+from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, gram_product, with_edges
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, ScoreLoss
 from crfqn.objectives.marginals import Marginals, edge_curvature
 from crfqn.objectives.support import Support
@@ -86,7 +86,7 @@ class Part:
         self.n_items, self.n_positions = map.n_items, map.n_positions
         self.n_features, self.n_states = map.n_features, loss.n_states
         self.n_passes = 0.0
-        self._everything: Split | None = None
+        self._everything: CoordinateParts | None = None
         if (loss.n_items, loss.n_positions) != (map.n_items, map.n_positions):
             raise InputError(
                 f"expected a loss over {map.n_items} items and {map.n_positions} positions, as the "
@@ -162,21 +162,23 @@ class Part:
         item_of = np.repeat(np.arange(lengths.size), n_segments)
         number = np.arange(item_of.size) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)
         goals = offsets[item_of] + lengths[item_of] * number // n_segments[item_of]
-        may_cut = self.loss.may_cut()
-        may_cut[offsets[:-1][lengths > 0]] = True
-        places = np.append(np.flatnonzero(may_cut), offsets[-1])
+        truncation_points = self.loss.truncation_points()
+        truncation_points[offsets[:-1][lengths > 0]] = True
+        places = np.append(np.flatnonzero(truncation_points), offsets[-1])
         cuts = np.unique(np.append(places[np.searchsorted(places, goals)], offsets[-1]))
         weights = self.weights[np.searchsorted(offsets, cuts[:-1], side="right") - 1]
         loss = self.loss.take(np.arange(cuts.size - 1), np.arange(self.n_positions), cuts)
         return Part(self.map.cut(cuts), loss, weights, self.support, self.offset)
 
-    def split(self, coords: Coords) -> Split:
+    def split(self, coords: Coords) -> CoordinateParts:
         """Split sorted coordinates into nodes and edges."""
         n_possible = self.n_states * self.n_features + self.loss.n_edges
         if coords.size != n_possible:
-            return split_coords(coords, self.n_states, self.n_features)
+            return CoordinateParts.from_coords(coords, self.n_states, self.n_features)
         if self._everything is None:  # methods that keep all weights need it in every step
-            self._everything = split_coords(np.arange(n_possible), self.n_states, self.n_features)
+            self._everything = CoordinateParts.from_coords(
+                np.arange(n_possible), self.n_states, self.n_features
+            )
         return self._everything
 
     def at(self, coords: Coords, weights: Vector) -> PartPoint:
@@ -425,6 +427,6 @@ class Ranges(NamedTuple):
     features: Vector
     edges: Vector
 
-    def at(self, nodes: Split) -> Vector:
+    def at(self, nodes: CoordinateParts) -> Vector:
         """Return the ranges of sorted coordinates."""
         return with_edges(self.features[nodes.features], self.edges[nodes.edges])

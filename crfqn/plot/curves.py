@@ -62,7 +62,7 @@ class ConvergenceDisplay:
     name: str = ""
 
     @classmethod
-    def of(cls, estimator: Any, unit: str = "seconds") -> Self:
+    def from_model(cls, estimator: Any, unit: str = "seconds") -> Self:
         """Return the display of a fitted estimator, not yet drawn; InputError for another unit, or without a trace."""
         if unit not in AXES:
             raise InputError(f"unit: expected one of {list(AXES)}, got {unit!r}")
@@ -92,7 +92,7 @@ class ConvergenceDisplay:
         InputError
             Another unit, an estimator without `result_`, or a result without a trace.
         """
-        return cls.of(estimator, unit).plot(ax=ax, **style)
+        return cls.from_model(estimator, unit).plot(ax=ax, **style)
 
     def plot(self, ax: Any = None, *, name: str | None = None, **style: Any) -> Self:
         """Draw into `ax` (2 axes, or one that is divided), or into a new figure; returns the display."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
-from crfqn.data.labels import position_labels
+from crfqn.data.label_arrays import position_labels
 from crfqn.errors import InputError
 from crfqn.plot.canvas import counted_colours, name_ticks, panels, signed_colours
 
@@ -44,7 +44,9 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         self.normalize = normalize
 
     @classmethod
-    def of(cls, y_true: Any, y_pred: Any, *, labels: Any = None, normalize: str | None = None) -> Self:
+    def from_labels(
+        cls, y_true: Any, y_pred: Any, *, labels: Any = None, normalize: str | None = None
+    ) -> Self:
         """Return the display of true and predicted labels, not yet drawn; InputError if they cannot be compared."""
         if normalize not in NORMALIZED:
             raise InputError(f"normalize: expected one of {list(NORMALIZED)}, got {normalize!r}")
@@ -86,7 +88,9 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         ax : matplotlib axes, optional
         **style : of the image, as `matplotlib.axes.Axes.imshow` takes it
         """
-        return cls.of(y, estimator.predict(X), labels=labels, normalize=normalize).plot(ax=ax, **style)
+        return cls.from_labels(y, estimator.predict(X), labels=labels, normalize=normalize).plot(
+            ax=ax, **style
+        )
 
     @classmethod
     def from_predictions(  # type: ignore[override]
@@ -100,7 +104,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         **style: Any,
     ) -> Self:
         """Draw the confusion matrix of true and predicted labels; other parameters as in `from_estimator`."""
-        return cls.of(y_true, y_pred, labels=labels, normalize=normalize).plot(ax=ax, **style)
+        return cls.from_labels(y_true, y_pred, labels=labels, normalize=normalize).plot(ax=ax, **style)
 
     def plot(self, ax: Any = None, *, has_colorbar: bool = True, **style: Any) -> Self:  # type: ignore[override]
         """Draw into `ax`, or into a new figure; returns the display."""
@@ -161,7 +165,7 @@ class TransitionsDisplay:
         self.labels = [str(label) for label in self.labels]
 
     @classmethod
-    def of(cls, estimator: Any) -> Self:
+    def from_model(cls, estimator: Any) -> Self:
         """Return the display of a fitted chain, not yet drawn; InputError for models without transitions."""
         edges = getattr(estimator, "edge_coef_", None)
         if edges is None:
@@ -185,7 +189,7 @@ class TransitionsDisplay:
         InputError
             The model has no transitions.
         """
-        return cls.of(estimator).plot(ax=ax, **style)
+        return cls.from_model(estimator).plot(ax=ax, **style)
 
     def plot(self, ax: Any = None, *, has_colorbar: bool = True, **style: Any) -> Self:
         """Draw into `ax`, or into a new figure; returns the display."""

@@ -1,7 +1,7 @@
 """Readers and writers of files: sequences as `Labeled`, documents as `Documents`; `read`, `write` know every format."""
 
 from crfqn.readers.format import Format
-from crfqn.readers.items import Documents, Labeled
+from crfqn.readers.labelled_items import Documents, Labeled
 from crfqn.readers.registry import FORMATS, find_format, read, write
 from crfqn.readers.tables import from_frame
 

@@ -18,7 +18,7 @@ from crfqn.data.files import blank_parted, is_blank, text_lines
 from crfqn.errors import DataError
 from crfqn.messages import shorten
 from crfqn.numerals import BLANKS, number_in
-from crfqn.readers.items import Documents
+from crfqn.readers.labelled_items import Documents
 from crfqn.taxonomy.reading import open_taxonomy
 
 ATTRIBUTE = re.compile(

@@ -19,13 +19,13 @@ from functools import partial
 import numpy as np
 
 from crfqn.data.files import Readable, blank_parted, facts_of, is_blank, shown_name, text_lines
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import CommentWarning, DataError, EmptyDataError, InputError, warn_caller
 from crfqn.messages import shorten
 from crfqn.numerals import BLANKS
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, each
-from crfqn.readers.items import Labeled, Places, in_line
+from crfqn.readers.labelled_items import Labeled, Places, in_line
 
 WORD_AND_TAG = ("w", "pos")
 STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
@@ -89,7 +89,7 @@ def read_conll(
     is_given, least = columns is not None and not has_more, list(columns or ())
     names, first_number, first_line = (least, 0, "") if is_given else facts.get("names", (None, 0, ""))
     if comment is None and "comments" not in facts:
-        facts["comments"] = Comments.of([line for _, line in first_lines])
+        facts["comments"] = Comments.from_lines([line for _, line in first_lines])
     comments, is_said = facts.get("comments"), facts.setdefault("said", [])
     texts: list[list[str]] = [[] for _ in names or least]
     labels: list[str] = []
@@ -161,7 +161,7 @@ class Comments:
     last: frozenset[str]
 
     @classmethod
-    def of(cls, lines: Sequence[str]) -> Comments | None:
+    def from_lines(cls, lines: Sequence[str]) -> Comments | None:
         """Return the comments of a file with these first lines; None if it seems to have none.
 
         Such lines are comments if one has another number of fields than more than half of the tokens, or if one is
@@ -200,7 +200,7 @@ class Comments:
 
 def token_lines(lines: Sequence[str]) -> list[str]:
     """Return the lines that are tokens, without blank ones, separators of documents, and comments."""
-    comments = Comments.of(lines)
+    comments = Comments.from_lines(lines)
     tokens: list[str] = []
     is_begun = False
     for line in lines:

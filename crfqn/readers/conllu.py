@@ -17,7 +17,7 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe, shorten
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines
-from crfqn.readers.items import Labeled, Places, in_line
+from crfqn.readers.labelled_items import Labeled, Places, in_line
 
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 WITH_KEYS = ("feats", "misc")

@@ -15,7 +15,7 @@ from crfqn.data.files import Readable, is_blank, shown_name
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.numerals import number_in
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines
-from crfqn.readers.items import Labeled, Places, in_line
+from crfqn.readers.labelled_items import Labeled, Places, in_line
 
 # A name: anything but colon and backslash, or any character after a backslash; a last backslash belongs to it.
 ATTRIBUTE = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)

@@ -26,7 +26,7 @@ from crfqn.readers.images import (
     read_letter_matlab,
     read_letter_table,
 )
-from crfqn.readers.items import Documents, Labeled
+from crfqn.readers.labelled_items import Documents, Labeled
 from crfqn.readers.registry import FORMATS
 from crfqn.readers.texts import collect_docstrings, read_newsgroups, read_parserator
 from crfqn.taxonomy.reading import read_taxonomy_file

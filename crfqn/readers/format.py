@@ -9,11 +9,11 @@ from typing import Any
 
 from crfqn.data.file_parts import ITEM_END, Cut, cut_at_blank_lines, cut_at_lines
 from crfqn.data.files import Readable, is_blank, text_lines
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.data_options import OF_COLUMNS
 from crfqn.errors import InputError
 from crfqn.messages import shorten
-from crfqn.readers.items import Documents, Labeled
+from crfqn.readers.labelled_items import Documents, Labeled
 
 Data = Labeled | Documents
 Batches = Iterable[tuple[Data, Any]]  # data, and predicted labels or None

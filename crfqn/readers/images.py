@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crfqn.data.files import read_bytes
 from crfqn.errors import DataError
 from crfqn.numerals import whole_number_in
-from crfqn.readers.items import Documents, Labeled
+from crfqn.readers.labelled_items import Documents, Labeled
 
 WHITE = 255
 UNSIGNED_BYTES = 8

@@ -22,13 +22,13 @@ import numpy as np
 from crfqn.data.file_parts import Cut
 from crfqn.data.files import Part, Readable, facts_of, is_blank, shown_name, source_of, text_lines
 from crfqn.data.json_text import parse_json, strict_json
-from crfqn.data.labels import label_text, number_of
+from crfqn.data.label_arrays import label_text, number_of
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data_options import OF_COLUMNS
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe, shorten
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, each
-from crfqn.readers.items import Documents, Labeled, Places, in_line
+from crfqn.readers.labelled_items import Documents, Labeled, Places, in_line
 
 FIRST_COLUMN = "w"
 TEXT, LABEL, LABELS = (

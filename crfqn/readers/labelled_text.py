@@ -16,7 +16,7 @@ from crfqn.data.tokenizers import Tokenizer
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, by_lines, instead
-from crfqn.readers.items import Documents, Labeled, Places, in_line
+from crfqn.readers.labelled_items import Documents, Labeled, Places, in_line
 
 WORDS = ("w",)
 UNICODE_WORDS = Tokenizer()

@@ -29,14 +29,14 @@ from crfqn.data.files import (
     read_start,
     shown_name,
 )
-from crfqn.data.labels import are_equal, label_text
+from crfqn.data.label_arrays import are_equal, label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, svmlight, tables
 from crfqn.readers.conll import fields_of, splits_at_tabs, token_lines
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Data, Format, options_of, relabeled
-from crfqn.readers.items import Documents
+from crfqn.readers.labelled_items import Documents
 
 # A new format is a new module and a row here, before formats for which its content might be mistaken.
 FORMATS: dict[str, Format] = {

@@ -21,7 +21,7 @@ from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.numerals import CHARACTERS, number_in, whole_number_in
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
-from crfqn.readers.items import Documents, Places, in_line
+from crfqn.readers.labelled_items import Documents, Places, in_line
 
 FEATURE = re.compile(r"[0-9]+:[-+0-9.eE]+")
 QUERY = re.compile(r"qid:[0-9]+")

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
 from crfqn.readers.format import Batches
-from crfqn.readers.items import Documents
+from crfqn.readers.labelled_items import Documents
 
 BEFORE_FIRST = re.compile(r"[\r\n]*(sep=.\r?\n[\r\n]*)?")  # the first row of a table
 

@@ -28,7 +28,7 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.data_options import OF_COLUMNS
 from crfqn.errors import DataError, EmptyDataError
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Format
-from crfqn.readers.items import Documents, Labeled, Places
+from crfqn.readers.labelled_items import Documents, Labeled, Places
 from crfqn.readers.table_writing import delimited_lines, import_arrow, parquet_bytes, relabelled_cell
 
 LABELS = ("label", "labels", "tag", "tags")

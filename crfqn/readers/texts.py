@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 from crfqn.data.files import read_bytes, shown_name
 from crfqn.errors import DataError, DataUnavailableError
 from crfqn.messages import shorten
-from crfqn.readers.items import Documents, Labeled
+from crfqn.readers.labelled_items import Documents, Labeled
 from crfqn.taxonomy.reading import open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 

@@ -18,7 +18,7 @@ from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.messages import Where, shorten
 from crfqn.model.featurizers import Featurizer, Numbers, Table, Words
 from crfqn.model.tables import CellError
-from crfqn.readers.items import Documents
+from crfqn.readers.labelled_items import Documents
 from crfqn.readers.tables import with_point
 from crfqn.recipes import sources
 from crfqn.recipes.schema import Recipe

@@ -5,7 +5,7 @@ from typing import Any
 
 from crfqn.data_options import OF_COLUMNS
 from crfqn.model.featurizers import Featurizer
-from crfqn.readers.items import Labeled, LabelledItems
+from crfqn.readers.labelled_items import Labeled, LabelledItems
 from crfqn.recipes import documents, sources
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import columns_of, features_of, fit_sequences, pixel_map, read_images

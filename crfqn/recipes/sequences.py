@@ -19,7 +19,7 @@ from crfqn.data_options import OF_COLUMNS, OF_TEMPLATES
 from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.images import read_letter_matlab, read_letter_table
-from crfqn.readers.items import Labeled
+from crfqn.readers.labelled_items import Labeled
 from crfqn.recipes import sources
 from crfqn.recipes.schema import Recipe
 

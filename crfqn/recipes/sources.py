@@ -18,7 +18,7 @@ import numpy as np
 
 from crfqn.choices import BY_FEATURE
 from crfqn.data.files import STANDARD_INPUT, shown_name
-from crfqn.data.labels import target_reader
+from crfqn.data.label_arrays import target_reader
 from crfqn.data.numbering import counts_rows
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data_options import DATA_OPTIONS, OF_COLUMNS, SOURCE, DataSection, keys_in
@@ -34,7 +34,7 @@ from crfqn.errors import (
 from crfqn.messages import Where, numbered, places_among, shorten
 from crfqn.readers import conll
 from crfqn.readers.datasets import Dataset, dataset
-from crfqn.readers.items import Documents, Labeled, LabelledItems
+from crfqn.readers.labelled_items import Documents, Labeled, LabelledItems
 from crfqn.readers.labelled_text import RAW
 from crfqn.readers.registry import (
     FORMATS,

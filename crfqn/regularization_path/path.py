@@ -24,16 +24,16 @@ from sklearn.utils import _safe_indexing as take
 
 from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import Sequences, encode_sequences
-from crfqn.data.labels import split_by_item
+from crfqn.data.label_arrays import split_by_item
 from crfqn.errors import InputError, warn_caller, without_item_warnings
 from crfqn.estimators.automatic import AUTO, Strengths, chosen_strengths
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.estimator import fitted_under
-from crfqn.estimators.labels import are_sets
+from crfqn.estimators.multilabel_targets import are_sets
 from crfqn.estimators.problem import Problem
 from crfqn.estimators.settings import Settings
 from crfqn.messages import Where, named_places, places_among, validation_places
-from crfqn.objectives.linear.feature_map import centred_weights
+from crfqn.objectives.linear.feature_map import centered_weights
 from crfqn.regularization_path.grid import Grid, LocalGrid, RegularizationPath
 from crfqn.result import OPTIMAL, Result, Status
 from crfqn.solvers.minimize import minimize
@@ -362,7 +362,7 @@ def with_best_refined(prepared: PreparedPath, path: RegularizationPath, score: S
         distance = result.violation / prepared.problem.penalty.with_strengths(**strengths).min_threshold
     if not result.status.is_success or distance <= tol:
         return path
-    start = centred_weights(prepared.problem.features, SparseWeights(result.coords, result.weights))
+    start = centered_weights(prepared.problem.features, SparseWeights(result.coords, result.weights))
     proved = train(prepared, strengths, prepared.solver, Run(start=start, tol=tol))
     total = {name: getattr(result, name) + getattr(proved, name) for name in ("passes", "n_iter", "seconds")}
     refined = fitted(prepared, strengths, replace(proved, **total))

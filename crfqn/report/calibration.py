@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.metrics.calibration import ReliabilityBins, reliability_bins
 from crfqn.plot.curves import CERTIFIED, ESTIMATED
-from crfqn.report.evaluation import EvaluationSection
+from crfqn.report.evaluation_section import EvaluationSection
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Reliability:
     SHAPE: ClassVar = (1, 1)
 
     @classmethod
-    def of(cls, model: Any, evaluation: EvaluationSection) -> Self | None:
+    def from_model(cls, model: Any, evaluation: EvaluationSection) -> Self | None:
         """Return the reliability of an estimator on evaluated data; None without probabilities of single labels."""
         if evaluation.has_sets or not model.ANSWERS.has_tables(model):
             return None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.model.model import Model
 from crfqn.result import Result, Status
 from crfqn.taxonomy.tree import LabelTree

@@ -130,7 +130,9 @@ class Pixels:
     places: dict[int, list[int]]
 
     @classmethod
-    def of(cls, weights: Model | None, n_features: int, shape: tuple[int, int] | None = None) -> Self | None:
+    def from_weights(
+        cls, weights: Model | None, n_features: int, shape: tuple[int, int] | None = None
+    ) -> Self | None:
         """Return where the features lie, None unless the model is of images; `shape` is rows and columns, or
         InputError, by default as large as the names of the features say."""
         if weights is None:

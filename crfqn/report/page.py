@@ -15,7 +15,7 @@ import numpy as np
 
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.data.hybrid import refuse_dense
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.errors import InputError
 from crfqn.messages import describe, printable
 from crfqn.model.model import Model
@@ -24,7 +24,7 @@ from crfqn.parameters import Parameter
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
 from crfqn.report.calibration import Reliability
-from crfqn.report.evaluation import MOST_LABELS, Errors, EvaluationSection
+from crfqn.report.evaluation_section import MOST_LABELS, Errors, EvaluationSection
 from crfqn.report.facts import (
     Fact,
     ending,
@@ -131,8 +131,8 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         )
     refuse_dense(model, "report")
     weights = fitted_model(model, wanted.feature_names)
-    evaluation = None if data is None else EvaluationSection.of(model, data, wanted.source)
-    pixels = Pixels.of(weights, n_features(model), wanted.image_shape)
+    evaluation = None if data is None else EvaluationSection.from_model(model, data, wanted.source)
+    pixels = Pixels.from_weights(weights, n_features(model), wanted.image_shape)
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
         title=wanted.title or name or recipe_table(model).get("name") or f"A model of {type(model).__name__}",
@@ -174,7 +174,9 @@ def _training(model: Any, wanted: Contents) -> dict[str, Any]:
     )
     about_path = "Regularisation path: score, non-zeros, gap and seconds by strength"
     return {
-        "convergence": pictures.panels(ConvergenceDisplay.of(model, "passes"), about) if trace else [],
+        "convergence": pictures.panels(ConvergenceDisplay.from_model(model, "passes"), about)
+        if trace
+        else [],
         "trace": trace.rows,
         "path": path,
         "path_pictures": pictures.panels(PathDisplay.from_rows(path), about_path) if path else [],
@@ -201,7 +203,7 @@ def _features(
             {"before": label_text(before), "after": label_text(after), "weight": weight}
             for (before, after), weight in weights.strongest_transitions(MOST_TRANSITIONS)
         ]
-        display = TransitionsDisplay.of(model)  # of many labels those with the largest transitions
+        display = TransitionsDisplay.from_model(model)  # of many labels those with the largest transitions
         sizes = np.abs(display.weights)
         largest = np.maximum(sizes.max(axis=0), sizes.max(axis=1))
         shown = np.sort(np.argsort(-largest, kind="stable")[:MOST_LABELS])
@@ -230,7 +232,10 @@ def _data(
         raise InputError(f"texts: expected one for each of {len(evaluation.given)} items, got {len(texts)}")
     display, chunks = evaluation.confusion(), evaluation.scores.chunks
     about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
-    errors, reliability = Errors(model, weights, evaluation, texts, pixels), Reliability.of(model, evaluation)
+    errors, reliability = (
+        Errors(model, weights, evaluation, texts, pixels),
+        Reliability.from_model(model, evaluation),
+    )
     about_reliability = "Reliability: the share of right labels against their mean probability"
     return {
         "span_scores": [] if chunks is None else [chunks.every, *chunks.types],

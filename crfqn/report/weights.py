@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crfqn.data.labels import label_text
+from crfqn.data.label_arrays import label_text
 from crfqn.metrics import SpanCounts
 from crfqn.model.model import Model
-from crfqn.report.evaluation import EvaluationSection
+from crfqn.report.evaluation_section import EvaluationSection
 from crfqn.report.facts import feature_text
 from crfqn.report.images import Pixels, ink_image, weight_image
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree

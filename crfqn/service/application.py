@@ -103,7 +103,7 @@ class Encoded(NamedTuple):
     n_positions: int = 0
 
     @classmethod
-    def of(cls, answer: Answer) -> Self:
+    def from_answer(cls, answer: Answer) -> Self:
         """Return an answer as JSON; InputError for what JSON does not have."""
         return cls(encode(answer.content), answer.n_items, answer.n_positions)
 
@@ -153,10 +153,10 @@ class Labelling:
                     if not self.waiting:
                         loop.call_soon(self._answer_all, 1)
                     self.waiting.append(Waiting(to_label, deadline, answer, seconds))
-                    return Encoded.of(await answer)  # with all that have come in by then
+                    return Encoded.from_answer(await answer)  # with all that have come in by then
 
             def label() -> Encoded:
-                return Encoded.of(self.service.answer(to_label or LabelRequest.read(body), deadline))
+                return Encoded.from_answer(self.service.answer(to_label or LabelRequest.read(body), deadline))
 
             async with asyncio.timeout(deadline - monotonic()):
                 return await to_thread.run_sync(label, limiter=self.one_thread, abandon_on_cancel=True)

@@ -104,7 +104,7 @@ class Chain(Structure):
                 f"expected targets that keep the rules, but position {broken[0].position} breaks one"
             )
 
-    def may_cut(self, targets: Labels) -> NDArray[np.bool_]:
+    def truncation_points(self, targets: Labels) -> NDArray[np.bool_]:
         if self.rules is None:
             return np.ones(targets.size, bool)
         start, end = (np.append(rule, rule.all()) for rule in (self.rules.start, self.rules.end))
@@ -116,7 +116,7 @@ class Chain(Structure):
             return edges.reshape(self.n_states, self.n_states)
         return self.contexts.tables(edges, self.n_states)
 
-    def ruled(self, scores: Vector, edges: Vector) -> tuple[Vector, Vector]:
+    def masked_scores(self, scores: Vector, edges: Vector) -> tuple[Vector, Vector]:
         scores, tables = np.ascontiguousarray(scores), self._tables(edges)
         if self.rules is None:
             return scores, tables
@@ -140,7 +140,7 @@ class Chain(Structure):
             return None
         size = CHUNK if self.n_states > MOST_STATES else min(CHUNK, LARGEST // self.n_states)
         n_groups = -(-lengths // (size * TOGETHER))
-        return Segments.of(self.offsets, np.where(is_long, n_groups * TOGETHER, 1))
+        return Segments.from_counts(self.offsets, np.where(is_long, n_groups * TOGETHER, 1))
 
     @cached_property
     def _chain_of_segments(self) -> Chain:
@@ -172,7 +172,7 @@ class Chain(Structure):
         their own rounding. A score of -inf forbids a state at a position. Results of an item without an allowed
         labelling are undefined (`impossible` returns these items).
         """
-        scores, edges = self.ruled(scores, edges)
+        scores, edges = self.masked_scores(scores, edges)
         if weights is None:
             weights = np.ones(self.n_items)
         if self.contexts is not None:
@@ -281,7 +281,7 @@ class Chain(Structure):
     ) -> PositionInference:
         """Compare with the labels of the positions one at a time, in O(N K^2); position_weights : float64 (N,), others
         as of `infer`."""
-        scores, tables = self.ruled(scores, edges)
+        scores, tables = self.masked_scores(scores, edges)
         losses, expected = np.zeros(self.n_items), np.empty_like(scores)
         # Every part has counts of all tables, of which contexts may make thousands.
         cuts = self._cuts if self.contexts is None else np.array([0, self.n_items])
@@ -400,7 +400,7 @@ class Chain(Structure):
     def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
         """Return the best labelling of every item and its score (Viterbi), -inf if none is allowed; ties go to the
         lower state."""
-        scores, edges = self.ruled(scores, edges)
+        scores, edges = self.masked_scores(scores, edges)
         padded = np.zeros((*edges.shape[:-1], padded_width(self.n_states)))
         padded[..., : self.n_states] = edges
         states, best, parts = np.empty(scores.shape[1], np.int32), np.empty(self.n_items), self._cuts

@@ -40,7 +40,7 @@ def each_run(chain: Chain, run: Callable[[int, int], object], pool: Pool, n_oper
 def n_best(chain: Chain, scores: Vector, edges: Vector, n: int, pool: Pool) -> BestLabellings:
     """Return the n best labellings of every item; ties go to the lower last state, then to the lower one before. O(N K
     (K + n)) time, typically, and 8 T K n bytes for the longest item, T positions, in each thread."""
-    scores, edges = chain.ruled(scores, edges)
+    scores, edges = chain.masked_scores(scores, edges)
     longest = int(np.diff(chain.offsets).max(initial=0))
     check_n_best(n, longest, chain.n_states, scores.shape[1])
     states = np.empty((n, scores.shape[1]), np.int32)
@@ -53,7 +53,7 @@ def n_best(chain: Chain, scores: Vector, edges: Vector, n: int, pool: Pool) -> B
 
 def pairs_of(chain: Chain, scores: Vector, edges: Vector, pool: Pool) -> list[Vector]:
     """Return P(y_t = j, y_{t+1} = k) of every item, float64 (T - 1, K, K), (0, K, K) for items without neighbours."""
-    scores, edges = chain.ruled(scores, edges)
+    scores, edges = chain.masked_scores(scores, edges)
     sizes = np.maximum(np.diff(chain.offsets) - 1, 0)
     firsts = np.concatenate([[0], np.cumsum(sizes)])
     pairs = np.empty((int(firsts[-1]), chain.n_states, chain.n_states))
@@ -67,7 +67,7 @@ def span_probabilities(
 ) -> Vector:
     """Return the probability that a labelling contains exactly this span, for each, (S,). O(T K^2) for
     an item with spans, with K^2 exponentials a position: everything is in logarithms."""
-    scores, edges = chain.ruled(scores, edges)
+    scores, edges = chain.masked_scores(scores, edges)
     heads = np.searchsorted(spans.starts, chain.offsets)
     out = np.empty(spans.starts.size)
     arrays = chain.offsets, scores, edges, chain.table_of, heads, *spans, rules.type_of, rules.continues, out

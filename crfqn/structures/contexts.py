@@ -40,7 +40,7 @@ class Contexts:
     rows: Any
 
     @classmethod
-    def of(cls, features: Any) -> Contexts:
+    def from_matrix(cls, features: Any) -> Contexts:
         """Return the contexts of features, CSR (N, B), canonical."""
         n_positions = features.shape[0]
         firsts, lengths = features.indptr[:-1], np.diff(features.indptr)
@@ -64,7 +64,7 @@ class Contexts:
         weights and tables would be too large."""
         if not columns.size:
             return None
-        contexts = cls.of(scipy.sparse.csr_array(matrix)[:, columns])
+        contexts = cls.from_matrix(scipy.sparse.csr_array(matrix)[:, columns])
         n_tables, n_features = contexts.rows.shape
         n_bytes = n_states**2 * (PER_WEIGHT * n_features + PER_SCORE * n_tables)
         if n_bytes > LARGEST_BYTES:
@@ -113,7 +113,7 @@ def exponentials(tables: Vector, pool: Pool) -> tuple[Vector, Vector, Vector]:
     def run(first: int, last: int) -> None:
         exponentiate_tables(first, last, tables, factors, largest, ranges)
 
-    pool.each_stretch(n_tables, run)
+    pool.map_chunks(n_tables, run)
     return factors, largest, ranges
 
 

@@ -55,7 +55,7 @@ class BestThrough(NamedTuple):
         return states
 
 
-class ItemChain:
+class NumpyChain:
     """Chains over K states with the same edges, and additions of each item to them, within `rules` if given."""
 
     def __init__(self, edges: Vector, rules: TransitionRules | None = None) -> None:
@@ -67,7 +67,7 @@ class ItemChain:
         self._edge_range = self._largest_edge - float(self.edges.min())
         self._factors = np.exp(self.edges - self._largest_edge)
 
-    def ruled(self, scores: Vector, allowed: NDArray[np.bool_] | None = None) -> Vector:
+    def masked_scores(self, scores: Vector, allowed: NDArray[np.bool_] | None = None) -> Vector:
         """Return the scores of an item with -inf where the rules, or `allowed` (T, K), forbid a state."""
         if allowed is not None or (self.rules is not None and len(scores)):
             scores = scores.copy()

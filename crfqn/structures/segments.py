@@ -46,7 +46,7 @@ class Segments(NamedTuple):
     after: NDArray[np.int64]
 
     @classmethod
-    def of(cls, offsets: NDArray[np.int64], n_segments: NDArray[np.int64]) -> Segments:
+    def from_counts(cls, offsets: NDArray[np.int64], n_segments: NDArray[np.int64]) -> Segments:
         """Cut items, of the given numbers of segments each, (I,), 1 for those that are not cut."""
         item_of = np.repeat(np.arange(n_segments.size), n_segments)
         firsts = np.cumsum(n_segments) - n_segments

@@ -33,7 +33,7 @@ class Ancestors(NamedTuple):
     indptr: NDArray[np.int64]
     states: NDArray[np.integer]
 
-    def of(self, k: int) -> NDArray[np.integer]:
+    def with_state(self, k: int) -> NDArray[np.integer]:
         """Return state k with its ancestors."""
         return self.states[self.indptr[k] : self.indptr[k + 1]]
 
@@ -130,12 +130,12 @@ class Structure:
     def check_targets(self, targets: Labels) -> None:
         """Raise InputError for targets, (N,), that are states but not labels."""
 
-    def may_cut(self, targets: Labels) -> NDArray[np.bool_]:
+    def truncation_points(self, targets: Labels) -> NDArray[np.bool_]:
         """Return before which positions a labelling, -1 standing for unknown labels, may be cut in two without breaking
         a rule, (N,)."""
         return np.ones(targets.size, bool)
 
-    def ruled(self, scores: Vector, edges: Vector) -> tuple[Vector, Vector]:
+    def masked_scores(self, scores: Vector, edges: Vector) -> tuple[Vector, Vector]:
         """Return node scores (K, N) and edge scores as kernels take them, -inf if forbidden: (K, K), or
         if edges have contexts, the tables of these, (C, K, K)."""
         return np.ascontiguousarray(scores), edges

@@ -18,7 +18,7 @@ from crfqn.data.files import blank_parted, safe_source, text_lines
 from crfqn.data.json_text import parse_json
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe, shorten
-from crfqn.taxonomy.labels import PathLabels, as_row, check_separator, is_row, joined_rows
+from crfqn.taxonomy.label_paths import PathTargets, as_row, check_separator, is_row, joined_rows
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree, check_depth_of, plain_name
 
 FORMS = (
@@ -48,7 +48,7 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
             See `read_taxonomy_file`: paths, or chains of nodes from parent to child.
         None
             From the labels: paths if they are rows, or strings any of which contains the separator; else a star.
-    labels : PathLabels, or anything that `PathLabels.of` reads; optional
+    labels : PathTargets, or anything that `PathTargets.from_y` reads; optional
     separator : str
         Between the parts of a path.
 
@@ -188,10 +188,10 @@ def _path_edges(paths: Sequence[str], separator: str, noun: str) -> Iterator[tup
     return path_edges(((f"{noun} {i}", path) for i, path in enumerate(paths)), separator)
 
 
-def _as_path_labels(labels: Any, separator: str) -> PathLabels:
-    if isinstance(labels, PathLabels):
+def _as_path_labels(labels: Any, separator: str) -> PathTargets:
+    if isinstance(labels, PathTargets):
         return labels
-    return PathLabels.of([] if labels is None else labels, separator)
+    return PathTargets.from_y([] if labels is None else labels, separator)
 
 
 def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:

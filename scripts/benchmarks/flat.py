@@ -288,4 +288,4 @@ def l2_section(records: list[Record]) -> Section:
         ),
     }
     note = f"L2 alone, l2 = 1 (C = 1), no intercept; to within {shown(NEAR)} of the optimum, medians of the turns."
-    return Section([Table.of("Flat classes, L2", columns, records, [note])], ratios)
+    return Section([Table.from_rows("Flat classes, L2", columns, records, [note])], ratios)

@@ -240,7 +240,7 @@ def chain_section(records: list[Record]) -> Section:
         "validation letters right": lambda each: f"{each['validation']:.4f}",
         "test letters right": lambda each: f"{each['test']:.4f}",
     }
-    return Section([Table.of("Strengths", columns, records)])
+    return Section([Table.from_rows("Strengths", columns, records)])
 
 
 MAX_MARGIN = Comparison(

@@ -245,4 +245,4 @@ def libraries_table(title: str, records: Iterable[Record], notes: Sequence[str] 
         "file, kB": cell("bytes", ",.0f", 1e3), "words labelled a second": cell("rate", ",.0f"),
         "peak memory, MB": cell("peak_bytes", ",.0f", 1e6),
     }  # fmt: skip
-    return Table.of(title, columns, rows, notes).without_empty_columns()
+    return Table.from_rows(title, columns, rows, notes).without_empty_columns()

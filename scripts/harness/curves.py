@@ -393,7 +393,7 @@ def curve_table(
         "test accuracy": lambda curve: f"{curve.accuracy:.4f}",
         "why it ended": lambda curve: curve.status,
     }
-    return Table.of(str(case), columns, curves, notes)
+    return Table.from_rows(str(case), columns, curves, notes)
 
 
 def _reached(unit: str, form: str, optimum: float, level: float, curve: Curve) -> str:

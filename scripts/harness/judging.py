@@ -172,7 +172,7 @@ class Nodes:
     labels: Integers
 
     @classmethod
-    def of(cls, problem: Problem) -> Nodes:
+    def from_problem(cls, problem: Problem) -> Nodes:
         if problem.taxonomy is None:
             names = np.unique(problem.y_train)
             return cls(names, np.full(len(names), -1), np.arange(len(names)))
@@ -207,7 +207,7 @@ LOSSES: Mapping[str, Callable[[Scores, Scores, NDArray[np.bool_]], Scores]] = {
 
 def item_loss(problem: Problem, weights: Any, loss: str = "logistic") -> float:
     """The sum over the training items, where a label's score is the sum over its path."""
-    nodes = Nodes.of(problem)
+    nodes = Nodes.from_problem(problem)
     row_of = {name: row for row, name in enumerate(nodes.names[nodes.labels].tolist())}
     codes = np.array([row_of[label] for label in problem.y_train.tolist()])[:, None]
     total = 0.0
@@ -220,7 +220,7 @@ def item_loss(problem: Problem, weights: Any, loss: str = "logistic") -> float:
 
 def predictions(problem: Problem, weights: Any) -> NDArray[Any]:
     """The most probable label of each test item."""
-    nodes = Nodes.of(problem)
+    nodes = Nodes.from_problem(problem)
     best = [scores.argmax(axis=1) for _, scores in label_scores(nodes, problem.X_test, weights)]
     return nodes.names[nodes.labels[np.concatenate(best)]]
 
@@ -229,7 +229,7 @@ def worth(problem: Problem, predicted: NDArray[Any]) -> tuple[float, float]:
     """Accuracy and hierarchical F1 = 2 sum c / (sum t + sum p) over nodes on paths: common, true, predicted."""
     if problem.taxonomy is None:
         return accuracy(problem, predicted), np.nan
-    nodes = Nodes.of(problem)
+    nodes = Nodes.from_problem(problem)
     paths = {name: nodes.path(node) for node, name in enumerate(nodes.names.tolist())}
     pairs = [(paths[t], paths[p]) for t, p in zip(problem.y_test.tolist(), predicted.tolist(), strict=True)]
     common, both = sum(len(t & p) for t, p in pairs), sum(len(t) + len(p) for t, p in pairs)

@@ -67,7 +67,7 @@ class Table:
     notes: Sequence[str] = ()
 
     @classmethod
-    def of(
+    def from_rows(
         cls,
         title: str,
         columns: Mapping[str, Callable[[Any], str]],

@@ -15,18 +15,19 @@ TRAINED_BY_RECIPES = [
     crfqn.ChainCRF, crfqn.TaxonomyCRF, crfqn.MulticlassCRF, crfqn.MulticlassClassifier, crfqn.MultilabelRanker,
     crfqn.GeneralizedLeastSquares, crfqn.CalibratedLeastSquares, crfqn.StagewiseRegression,
 ]  # fmt: skip
-# Python's alone, or options of other groups: --metric, --scheduler, --wait, --start, --quiet and those of the data.
+# Python's alone, or options of other groups: --metric, --scheduler, --worker-timeout, --start, --quiet, and
+# those of the data.
 NO_OPTIONS = {
     "min_count",
     "callback",
-    "client",
+    "dask_client",
     "scoring",
     "verbose",
     "warm_start",
     "taxonomy",
     "labels",
     "separator",
-    "wait",
+    "worker_timeout",
 }
 OPTION = {name for names in OPTIONS.values() for name in names}
 SPANS = "John B-PER\nSmith I-PER\nsleeps O\n\nMary B-PER\nruns O\n\nLee B-PER\nKing I-PER\neats O\n\n"
@@ -57,9 +58,9 @@ def test_every_parameter_of_a_recipes_estimator_is_an_option():
     [
         ("l1=2", 2.0), ("l1=auto", "auto"), ("l2=0.5", 0.5), ("group_l1=auto", "auto"), ("group_norm=linf", "linf"),
         ("dense_l2=2", 2.0), ("loss=stagewise-regression", "stagewise-regression"), ("penalty=l1/linf", "l1/linf"),
-        ("feature_groups=3", 3), ("feature_groups=0,0,1", (0, 0, 1)), ("constraint=7", 7.0), ("margin=0.5", 0.5),
+        ("feature_groups=3", 3), ("feature_groups=0,0,1", (0, 0, 1)), ("loss_bound=7", 7.0), ("margin=0.5", 0.5),
         ("link=softmax", "softmax"), ("class_weight=balanced", ["balanced"]), ("threshold=label", "label"), ("cv=3", 3),
-        ("scheme=IOB2", "IOB2"), ("constraints=seen", "seen"), ("constrain=decoding", "decoding"),
+        ("scheme=IOB2", "IOB2"), ("transition_rules=seen", "seen"), ("enforce_rules_in=decoding", "decoding"),
         ("on_violation=drop", "drop"), ("solver=owl-qn", "owl-qn"), ("tol=auto", "auto"), ("tol=1e-5", 1e-5),
         ("stop=certificate", "certificate"), ("max_iter=9", 9), ("max_seconds=2.5", 2.5), ("n_threads=2", 2),
         ("random_state=0", 0), ("checkpoint=here", "here"), ("checkpoint_every=5", 5), ("checkpoint_every=2s", "2s"),
@@ -110,10 +111,10 @@ def test_wrong_values_are_refused_by_name(settings_of, option, text, expected):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--margin", "1"), "margin: .* have none, got 1.0; ChainCRF takes l1, l2, .*scheme, constraints, "),
+        (("--margin", "1"), "margin: .* have none, got 1.0; ChainCRF takes l1, l2, .*scheme, transition_rules, "),
         (("--cv", "3"), "cv: .* have none, got 3; ChainCRF takes "),
         (("--scheme", "IOB3"), "scheme: expected one of IOB1, IOB2, .*, got 'IOB3'"),
-        (("--constraints", "known"), "constraints: expected .*'seen' or None, got 'known'"),
+        (("--transition-rules", "known"), "transition_rules: expected .*'seen' or None, got 'known'"),
         (("--solver", "newton"), r"solver: expected one of \[.*'auto', .*, got 'newton'"),
     ],
 )  # fmt: skip
@@ -198,10 +199,12 @@ def test_strengths_that_a_solver_does_not_use_are_not_shown(tmp_path, run, solve
 
 def test_rules_and_solver_of_the_command_line_are_those_of_python(tmp_path, run):
     (tmp_path / "names.conll").write_text(SPANS)
-    options = "--l1 0.1 --scheme IOB2 --constraints seen --solver owl-qn --max-seconds 600 --quiet -o m.crfqn"
+    options = (
+        "--l1 0.1 --scheme IOB2 --transition-rules seen --solver owl-qn --max-seconds 600 --quiet -o m.crfqn"
+    )
     run("train", "--data", "names.conll", *options.split(), code=0)
     model = crfqn.load(tmp_path / "m.crfqn")
-    assert (model.scheme, model.constraints, model.solver) == ("IOB2", "seen", "owl-qn")
+    assert (model.scheme, model.transition_rules, model.solver) == ("IOB2", "seen", "owl-qn")
     assert model.max_seconds == 600
     assert run("predict", "m.crfqn", input="Smith\nSmith\n\n").stdout.split()[0] != "I-PER"
 
@@ -237,10 +240,10 @@ def test_the_help_has_the_dozen_first_and_groups(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--wait", "-1"], "'--wait': expected a number >= 0, got '-1'"),
-        (["--wait", "soon"], "'--wait': expected a number >= 0, got 'soon'"),
-        (["--wait", "nan"], "'--wait': expected a number >= 0, got 'nan'"),
-        (["--wait", "5"], "--wait: expected beside --scheduler or --workers"),
+        (["--worker-timeout", "-1"], "'--worker-timeout': expected a number >= 0, got '-1'"),
+        (["--worker-timeout", "soon"], "'--worker-timeout': expected a number >= 0, got 'soon'"),
+        (["--worker-timeout", "nan"], "'--worker-timeout': expected a number >= 0, got 'nan'"),
+        (["--worker-timeout", "5"], "--worker-timeout: expected beside --scheduler or --workers"),
     ],
 )
 def test_a_wait_for_workers_that_cannot_be_is_refused(options, message):
@@ -253,5 +256,8 @@ def test_the_wait_for_workers_arrives(monkeypatch):
     settings = []
     monkeypatch.setattr("crfqn.cli.training.cluster_of", lambda options: nullcontext())
     monkeypatch.setattr("crfqn.cli.training._fit_and_save", lambda *args, **how: settings.append(args[3]))
-    assert CliRunner().invoke(app, ["train", "digits", "--workers", "2", "--wait", "7.5"]).exit_code == 0
-    assert settings[0]["wait"] == 7.5
+    assert (
+        CliRunner().invoke(app, ["train", "digits", "--workers", "2", "--worker-timeout", "7.5"]).exit_code
+        == 0
+    )
+    assert settings[0]["worker_timeout"] == 7.5

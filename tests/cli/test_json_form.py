@@ -10,7 +10,7 @@ from served import saved
 from crfqn import Templates
 from crfqn.errors import InputError
 from crfqn.readers import read, write
-from crfqn.readers.items import Labeled
+from crfqn.readers.labelled_items import Labeled
 from crfqn.service.labelling import LabelRequest, LabelService
 
 TEXT = "Ann Lee sees New York, and Bob"

@@ -93,7 +93,7 @@ def test_the_defaults_of_inspect_are_those_of_the_estimators():
         (("--class-weight", "O=0.5"), "class_weight = [['O', 0.5]]"),
         (("--scheme", "IOB2"), "scheme = IOB2"),
         (("--once", "B-P"), "once = ['B-P']"),
-        (("--constraints", "seen"), "constraints = seen"),
+        (("--transition-rules", "seen"), "transition_rules = seen"),
         (("--no-all-possible-states",), "all_possible_states = False"),
         (("--group-l1", 0.1), "group_l1 = 0.1"),
         ((), "max_iter = 500"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crfqn.data.labels import (
+from crfqn.data.label_arrays import (
     encode_known_labels,
     encode_labels,
     label_text,

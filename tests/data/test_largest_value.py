@@ -204,4 +204,4 @@ def test_shards():
         Client(n_workers=1, processes=False, dashboard_address=None) as client,
         refused(place=".*position 1: feature 'a'"),
     ):
-        ChainCRF(l1=0.1, client=client).fit(bag)
+        ChainCRF(l1=0.1, dask_client=client).fit(bag)

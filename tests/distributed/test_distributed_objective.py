@@ -291,7 +291,9 @@ def test_without_a_worker_there_is_an_error(wait):
         end_workers(cluster, client)
         expected = rf"no worker is left \(2 lost\), and none has come within {wait:g} seconds\. Start workers"
         begun = time.monotonic()
-        with pytest.raises(WorkersLostError, match=rf"{expected}, `dask worker inproc:.*--wait SECONDS"):
+        with pytest.raises(
+            WorkersLostError, match=rf"{expected}, `dask worker inproc:.*--worker-timeout SECONDS"
+        ):
             assert shared.at(*weights_of(shared)).value
         assert time.monotonic() - begun >= wait
 
@@ -352,7 +354,7 @@ def test_a_shard_that_ends_its_workers_is_named(monkeypatch):
         cluster.scheduler.allowed_failures = 0
         expected = r"shard 0: 1 workers in a row were lost with it.* smaller shards need less"
         with pytest.raises(WorkersLostError, match=expected):
-            ChainCRF(client=client).fit([end_this_process])
+            ChainCRF(dask_client=client).fit([end_this_process])
         with pytest.raises(WorkersLostError, match=expected):
             assert distributed_objective(client, [end_this_process]).part_statistics
 

@@ -1,4 +1,4 @@
-"""`ChainCRF(client=...)`: the vocabulary and the model of all shards, read on the workers."""
+"""`ChainCRF(dask_client=...)`: the vocabulary and the model of all shards, read on the workers."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_items_without_positions(threads, data, settings):
     """Among others and as a whole shard; and shards without any feature."""
     X, y = data
     parts = [([[], *X[:20]], [[], *y[:20]]), ([[], []], [[], []]), ([*X[20:], []], [*y[20:], []])]
-    found = ChainCRF(**STRICT, **settings, client=threads).fit(
+    found = ChainCRF(**STRICT, **settings, dask_client=threads).fit(
         Shards([lambda part=part: part for part in parts])
     )
     same_model(found, ChainCRF(**STRICT, **settings).fit(X, y), X)
     assert found.predict([[]]).tolist() == [[]]
     bare = [[{} for _ in item] for item in X]
     parts = [(bare[:20], y[:20]), (bare[20:], y[20:])]
-    found = ChainCRF(**STRICT, **settings, client=threads).fit(
+    found = ChainCRF(**STRICT, **settings, dask_client=threads).fit(
         Shards([lambda part=part: part for part in parts])
     )
     same_model(found, ChainCRF(**STRICT, **settings).fit(bare, y), bare)
@@ -77,7 +77,7 @@ def test_items_without_positions(threads, data, settings):
 
 @pytest.mark.parametrize("settings", [{}, {"all_possible_states": False, "all_possible_transitions": False}])
 def test_files_make_the_model_of_all_items(threads, files, data, settings, tmp_path):
-    found = ChainCRF(**STRICT, **settings, client=threads).fit([str(path) for path in files])
+    found = ChainCRF(**STRICT, **settings, dask_client=threads).fit([str(path) for path in files])
     expected = ChainCRF(**STRICT, **settings).fit(*data)
     same_model(found, expected, data[0])
     assert found.result_.value == pytest.approx(expected.result_.value, rel=1e-8)
@@ -90,13 +90,13 @@ def test_files_make_the_model_of_all_items(threads, files, data, settings, tmp_p
 def test_a_bag_makes_the_same_model_as_files(threads, files, data):
     bag = dask.bag.from_sequence(list(zip(*data, strict=True)), npartitions=3)
     expected = ChainCRF(**STRICT).fit(*data)
-    same_model(ChainCRF(**STRICT, client=threads).fit(bag), expected, data[0])
+    same_model(ChainCRF(**STRICT, dask_client=threads).fit(bag), expected, data[0])
     with pytest.raises(InputError, match="expected a bag that is not persisted"):
-        ChainCRF(client=threads).fit(bag.persist())
+        ChainCRF(dask_client=threads).fit(bag.persist())
 
 
 def test_automatic_strengths_are_those_of_all_items(threads, files, data):
-    found, expected = ChainCRF(client=threads).fit(files), ChainCRF().fit(*data)
+    found, expected = ChainCRF(dask_client=threads).fit(files), ChainCRF().fit(*data)
     assert (found.l1_, found.l2_) == pytest.approx((expected.l1_, expected.l2_), rel=1e-12)
     shared, here = distributed_objective(threads, parts_of("flat")), blocked("flat")
     intercepts = np.arange(here.n_features - 1, here.n_node_coords, here.n_features)
@@ -106,7 +106,7 @@ def test_automatic_strengths_are_those_of_all_items(threads, files, data):
 
 def test_templates_count_over_all_shards(threads, files, data):
     templates = Templates(windows="w[-1] w[0] w[0]|w[1]", min_count=3)
-    found = ChainCRF(**STRICT, client=threads).fit(Shards(files, templates=templates))
+    found = ChainCRF(**STRICT, dask_client=threads).fit(Shards(files, templates=templates))
     encoded = templates.fit_transform(data[0])
     expected = ChainCRF(**STRICT).fit(encoded, data[1])
     assert sorted(found.vocabulary_.names) == sorted(expected.vocabulary_.names)
@@ -120,19 +120,19 @@ def labelled_arrays():
 
 
 def test_functions_read_whatever_they_like(threads):
-    found = ChainCRF(**STRICT, client=threads).fit([labelled_arrays, labelled_arrays])
+    found = ChainCRF(**STRICT, dask_client=threads).fit([labelled_arrays, labelled_arrays])
     X, y, weights = labelled_arrays()
     expected = ChainCRF(**STRICT).fit(X + X, y + y, weights * 2)
     np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
 
 
 def test_copies_of_a_model(threads):
-    model = ChainCRF(client=threads, l1=2.0)
-    assert clone(model).client is threads
-    assert model.get_params()["client"] is threads
+    model = ChainCRF(dask_client=threads, l1=2.0)
+    assert clone(model).dask_client is threads
+    assert model.get_params()["dask_client"] is threads
     for made in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert (made.client, made.l1) == (threads.scheduler.address, 2.0)
-    assert "client" not in ChainCRF().stored_parameters()
+        assert (made.dask_client, made.l1) == (threads.scheduler.address, 2.0)
+    assert "dask_client" not in ChainCRF().stored_parameters()
 
 
 @pytest.mark.parametrize(
@@ -141,26 +141,26 @@ def test_copies_of_a_model(threads):
         ({}, [[["a"]]], "expected a list of paths or of functions, a Dask bag, or Shards"),
         ({"on_violation": "drop"}, [labelled_arrays], "on_violation: with a client expected 'error'"),
         (
-            {"constraints": "seen"},
+            {"transition_rules": "seen"},
             [labelled_arrays],
-            "constraints: with a client they cannot be what was seen",
+            "transition_rules: with a client they cannot be what was seen",
         ),
         ({"scheme": "IOB2"}, [labelled_arrays], "label"),
     ],
 )
 def test_what_takes_all_data_in_one_place_is_refused(threads, settings, given, message):
     with pytest.raises(InputError, match=message):
-        ChainCRF(client=threads, **settings).fit(given)
+        ChainCRF(dask_client=threads, **settings).fit(given)
 
 
 def test_labels_come_with_the_shards(threads, files):
     with pytest.raises(InputError, match="the shards bring labels and weights"):
-        ChainCRF(client=threads).fit(files, [["D"]])
+        ChainCRF(dask_client=threads).fit(files, [["D"]])
 
 
 def test_a_missing_file_is_named(threads, tmp_path):
     with pytest.raises(crfqn.errors.DataUnavailableError, match=r"nowhere\.conll.*on worker inproc:"):
-        ChainCRF(client=threads).fit([tmp_path / "nowhere.conll"])
+        ChainCRF(dask_client=threads).fit([tmp_path / "nowhere.conll"])
 
 
 BEGUN = Event()  # workers that are threads share it
@@ -184,31 +184,33 @@ def test_a_client_that_is_closed_while_shards_are_read_is_told(closed):
         closing = Thread(target=close_one)
         closing.start()
         with pytest.raises(WorkersLostError, match=r"closed during the training: connect a new client"):
-            ChainCRF(client=client).fit([read_slowly] * 50)
+            ChainCRF(dask_client=client).fit([read_slowly] * 50)
         closing.join()
 
 
 def test_shards_are_read_when_a_worker_comes(threads):
-    expected = ChainCRF(**STRICT, client=threads).fit([labelled_arrays, labelled_arrays])
+    expected = ChainCRF(**STRICT, dask_client=threads).fit([labelled_arrays, labelled_arrays])
     with connected(n_workers=0, processes=False) as cluster, Client(cluster) as client:
         with pytest.raises(WorkersLostError, match=r"no worker is left \(0 lost\).* within 0.5 seconds"):
-            ChainCRF(client=client, wait=0.5).fit([labelled_arrays])
+            ChainCRF(dask_client=client, worker_timeout=0.5).fit([labelled_arrays])
         Timer(1.5, cluster.scale, [1]).start()
-        found = ChainCRF(**STRICT, client=client, wait=300).fit([labelled_arrays, labelled_arrays])
+        found = ChainCRF(**STRICT, dask_client=client, worker_timeout=300).fit(
+            [labelled_arrays, labelled_arrays]
+        )
     np.testing.assert_array_equal(found.coef_.toarray(), expected.coef_.toarray())
 
 
 @pytest.mark.parametrize("wait", [-1, "long", None, float("nan")])
 def test_a_wait_that_is_none_is_refused(threads, wait):
     with pytest.raises(InputError, match=f"wait: expected a number >= 0, got {wait!r}"):
-        ChainCRF(client=threads, wait=wait).fit([labelled_arrays])
+        ChainCRF(dask_client=threads, worker_timeout=wait).fit([labelled_arrays])
 
 
 def test_no_scheduler_is_an_error(monkeypatch):
     monkeypatch.setattr("crfqn.distributed.workers.CONNECTING", 0.5)
     for address in ("tcp://127.0.0.1:9", "nowhere"):
-        with pytest.raises(InputError, match=f"client: there is no scheduler at '{address}'"):
-            ChainCRF(client=address).fit([labelled_arrays])
+        with pytest.raises(InputError, match=f"dask_client: there is no scheduler at '{address}'"):
+            ChainCRF(dask_client=address).fit([labelled_arrays])
 
 
 @pytest.mark.parametrize(
@@ -217,4 +219,4 @@ def test_no_scheduler_is_an_error(monkeypatch):
 )
 def test_methods_over_single_items_are_refused_by_name(threads, files, settings):
     with pytest.raises(InputError, match="is kept item by item, and the items are on workers"):
-        ChainCRF(**{"l1": 0.0} | settings, client=threads).fit(files)
+        ChainCRF(**{"l1": 0.0} | settings, dask_client=threads).fit(files)

@@ -15,7 +15,7 @@ from crfqn import (
     TaxonomyCRF,
     load,
 )
-from crfqn.model.labels import LabelSpace
+from crfqn.model.label_index import LabelIndex
 from crfqn.regularization_path import Grid, crf_path
 
 RNG = np.random.default_rng(1000)
@@ -101,7 +101,7 @@ def test_a_shift_changes_the_intercepts_only(name, form, centred_fits):
     np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-4)
     intercepts = found.intercept_ + shift * found.coef_.sum(axis=1)
     if name not in ("against the rest", "least squares", "taxonomy"):  # else centred otherwise
-        intercepts = LabelSpace.flat(found.classes_).centred(intercepts)
+        intercepts = LabelIndex.flat(found.classes_).centered(intercepts)
         np.testing.assert_allclose(intercepts, expected.intercept_, atol=1e-3)
     assert np.mean(found.predict(X) == expected.predict(Z)) > 0.99
 

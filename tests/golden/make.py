@@ -162,10 +162,12 @@ CHAINS: dict[str, Callable[[], Made]] = {
     "chain-scheme": lambda: chain(dicts, scheme="IOB2", on_violation="drop"),
     "chain-transitions": lambda: chain(
         strings,
-        constraints=Transitions(forbidden=[("O", "I-PER"), ("O", "I-LOC")], start=["B-PER", "B-LOC", "O"]),
-        constrain="decoding",
+        transition_rules=Transitions(
+            forbidden=[("O", "I-PER"), ("O", "I-LOC")], start=["B-PER", "B-LOC", "O"]
+        ),
+        enforce_rules_in="decoding",
     ),
-    "chain-seen": lambda: chain(strings, constraints="seen"),
+    "chain-seen": lambda: chain(strings, transition_rules="seen"),
     "chain-support": lambda: chain(strings, all_possible_states=False, all_possible_transitions=False),
     "chain-hinge": lambda: chain(dicts, loss="hinge", l1=0.0, l2=1.0),
     "chain-perceptron": lambda: chain(strings, l1=0.0, solver="averaged-perceptron"),

@@ -232,7 +232,7 @@ class TestWriting:
             [["A", "B"], ["B", "A"], ["A", "A"]],
         )
         rules = Transitions(forbidden=[("B", "B")])
-        model = ChainCRF(l1=0.01, constraints=rules).fit(X, y)
+        model = ChainCRF(l1=0.01, transition_rules=rules).fit(X, y)
         interchange.write(model, tmp_path / "m.crfsuite")
         item = [{"b": 1e11}, {"b": 1e11}]
         assert tagger(tmp_path / "m.crfsuite").tag(item) == list(model.predict([item])[0]) != ["B", "B"]

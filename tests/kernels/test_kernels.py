@@ -238,10 +238,10 @@ def test_image_of_a_direction(store):
     np.testing.assert_allclose(scores, start + dense @ x.T, atol=1e-12)
 
 
-@pytest.mark.parametrize("slab", [1, 7, 35, 70, 1000])
+@pytest.mark.parametrize("tile", [1, 7, 35, 70, 1000])
 @pytest.mark.parametrize("features", [range(2, 11), range(13), [0, 3, 4, 5, 12], [7], []], ids=str)
 @pytest.mark.parametrize("block", [1, 4, 100])
-def test_gradients_of_features(store, block, slab, features):
+def test_gradients_of_features(store, block, tile, features):
     store, x = store
     features = np.array(features, np.int64)
     residual = np.random.default_rng(6).normal(size=(70, 8))
@@ -250,7 +250,7 @@ def test_gradients_of_features(store, block, slab, features):
         features,
         store.indptr[features],
         block,
-        slab,
+        tile,
         store.indptr,
         store.indices,
         store.values,

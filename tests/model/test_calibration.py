@@ -291,7 +291,7 @@ def test_partly_known_labels_count_where_they_are_known():
 
 
 def test_exports_do_not_lose_the_temperature(tmp_path):
-    model, X, _ = chain(constraints="seen")
+    model, X, _ = chain(transition_rules="seen")
     model.calibrate(temperature=TEMPERATURE)
     path = tmp_path / "m.crfsuite"
     interchange.write(model, path, lossy=True)

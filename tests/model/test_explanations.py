@@ -47,7 +47,7 @@ def check_chain(model, X):
     assert n_rivals > len(X)
 
 
-@pytest.mark.parametrize("how", [{}, {"l2": 1.0, "l1": 0.0}, {"constraints": "seen"}])
+@pytest.mark.parametrize("how", [{}, {"l2": 1.0, "l1": 0.0}, {"transition_rules": "seen"}])
 def test_of_a_chain(how, tmp_path):
     _, X, y = chains()
     model = ChainCRF(**({"l1": 0.01} | how)).fit(X, y)

@@ -128,7 +128,7 @@ def trained_models(folder):
         [["B-P", "O", "B-P"], ["O", "O"]] * 5,
     )
     models = {
-        "chain": ChainCRF(l1=0.1, scheme="IOB2", constraints="seen", n_threads=1).fit(X, y),
+        "chain": ChainCRF(l1=0.1, scheme="IOB2", transition_rules="seen", n_threads=1).fit(X, y),
         "flat": MulticlassCRF(l1=0.1, n_threads=1).fit(ROWS, CODES),
         "hinge": MulticlassClassifier(loss="hinge", penalty="l2", n_threads=1).fit(ROWS, CODES),
         "tree": TaxonomyCRF(l1=0.1, n_threads=1).fit(ROWS, np.array(["a/x", "a/y", "b"])[CODES]),

@@ -57,7 +57,10 @@ FORMS = {
     "scheme": (dicts, {"scheme": "IOB2"}),
     "ends": (
         strings,
-        {"constraints": Transitions(start=["B-X", "O"], end=["O", "I-X"]), "constrain": "decoding"},
+        {
+            "transition_rules": Transitions(start=["B-X", "O"], end=["O", "I-X"]),
+            "enforce_rules_in": "decoding",
+        },
     ),
     "hinge": (dicts, {"loss": "hinge", "l1": 0.0, "l2": 1.0}),
     "numbers": (strings, {}),
@@ -174,7 +177,7 @@ def test_strings_are_words_for_templates_of_one_column(tmp_path):
 
 def test_sequences_of_sparse_matrices(files):
     model, path, X = files["dicts"]
-    encoded = encode_known(X, SequenceSpace.of(model.model_))
+    encoded = encode_known(X, SequenceSpace.from_model(model.model_))
     assert isinstance(encoded, Sequences)
     assert Tagger(path).tag_items(encoded) == model.predict(X).tolist()
 
@@ -232,7 +235,15 @@ def test_nothing_heavy_is_imported(files):
     """Nor modules of some milliseconds that numpy does not import and labelling does not use."""
     _, path, _ = files["templates"]
     heavy = ("scipy", "sklearn", "numba", "llvmlite", "pandas", "rich", "networkx", "typer", "pooch")
-    unused = ("crfqn.model.items", "difflib", "importlib.metadata", "logging", "pathlib", "secrets", "urllib")
+    unused = (
+        "crfqn.model.item_model",
+        "difflib",
+        "importlib.metadata",
+        "logging",
+        "pathlib",
+        "secrets",
+        "urllib",
+    )
     script = (
         "import sys, numpy; before = {*sys.modules};"
         f"from crfqn import Tagger; t = Tagger({str(path)!r});"

@@ -23,7 +23,7 @@ def test_of_chains(once, is_calibrated, tmp_path):
     rng = np.random.default_rng(0)
     X = [[[str(word)] for word in rng.integers(0, 5, rng.integers(1, 5))] for _ in range(40)]
     y = [["abc"[(int(word) + rng.integers(2)) % 3] for (word,) in item] for item in X]
-    model = ChainCRF(l1=0.1, constraints=crfqn.Transitions(once=once)).fit(X, y)
+    model = ChainCRF(l1=0.1, transition_rules=crfqn.Transitions(once=once)).fit(X, y)
     if is_calibrated:
         model.calibrate(X[:20], [["a"] * len(item) for item in X[:20]])
         assert abs(model.temperature_ - 1) > 0.1

@@ -296,7 +296,7 @@ def test_edges_as_a_table():
 def test_entries_in_any_order_are_added_up():
     rows, columns = np.array([2, 0, 2, 1, 2]), np.array([3, 1, 0, 3, 3])
     values = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    matrix = WeightMatrix.of(Entries(values, rows, columns), (3, 4))
+    matrix = WeightMatrix.from_entries(Entries(values, rows, columns), (3, 4))
     np.testing.assert_array_equal(
         matrix.csr.toarray(), sp.coo_array((values, (rows, columns)), (3, 4)).toarray()
     )

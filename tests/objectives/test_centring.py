@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from crfqn.arrays import SparseWeights
 from crfqn.data.features import FeatureStore
 from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.feature_map import centred_weights, given_weights, split_coords
+from crfqn.objectives.linear.feature_map import CoordinateParts, centered_weights, uncentered_weights
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.threads import Pool
 
@@ -16,21 +16,21 @@ RNG = np.random.default_rng(0)
 Z = np.round(RNG.standard_normal((N, F)) * 64) / 64  # so that float32 holds it with a shift
 SHIFTS = {"near": np.array([0.0, 2.0, -1.0, 5.0, 1.0]), "far": np.array([0.0, 2000.0, -500.0, 5.0, 1e4])}
 OFFSETS = np.arange(N + 1)
-NODES = split_coords(np.arange(0, K * (F + 1), 2), K, F + 1)
+NODES = CoordinateParts.from_coords(np.arange(0, K * (F + 1), 2), K, F + 1)
 TABLE = RNG.standard_normal((K, N))
 
 
-def centred(features, weights):
+def centered(features, weights):
     """Return the map less the means of its features."""
-    return features.centred_at(features.means(weights))
+    return features.centered_at(features.means(weights))
 
 
 def dense(x, n_threads=1):
-    return centred(DenseMap.of(x, OFFSETS, True, Pool(n_threads)), None)
+    return centered(DenseMap.from_matrix(x, OFFSETS, True, Pool(n_threads)), None)
 
 
 def sparse(x, weights=None):
-    return centred(SparseMap(FeatureStore.from_matrix(x, OFFSETS).with_constant(), Pool(1)), weights)
+    return centered(SparseMap(FeatureStore.from_matrix(x, OFFSETS).with_constant(), Pool(1)), weights)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -77,8 +77,8 @@ def test_nothing_is_left_of_a_feature_that_never_varies(value):
     x = Z.copy()
     x[:, 2] = value
     weights = RNG.random(N) + 0.1
-    for features in (DenseMap.of(x, OFFSETS, True, Pool(1)), SparseMap(sparse(x).store, Pool(1))):
-        scales = centred(features, weights).feature_scales
+    for features in (DenseMap.from_matrix(x, OFFSETS, True, Pool(1)), SparseMap(sparse(x).store, Pool(1))):
+        scales = centered(features, weights).feature_scales
         assert scales[2] == 0.0
         assert (scales[[0, 1, 3, 4, 5]] > 0).all()
 
@@ -103,18 +103,18 @@ def test_sparse_stores_stay_what_they_are(form):
     if form == "words":
         x *= RNG.random((N, F))
     features = SparseMap(FeatureStore.from_matrix(sp.csr_array(x), OFFSETS).with_constant(), Pool(1))
-    assert centred(features, None).store is features.store
+    assert centered(features, None).store is features.store
 
 
 def test_weights_go_there_and_back():
     features = dense(Z + SHIFTS["far"])
     coords = np.array([1, 4, 5, 14])  # states 0 and 2, of which one has an intercept
     given = SparseWeights(coords, np.arange(1.0, 5.0))
-    weights = centred_weights(features, given)
+    weights = centered_weights(features, given)
     x = Z + SHIFTS["far"]
-    nodes = split_coords(weights.coords, K, F + 1)
+    nodes = CoordinateParts.from_coords(weights.coords, K, F + 1)
     features.image(nodes, weights.weights, scores := np.zeros((K, N)))
     np.testing.assert_allclose(scores[0], 1.0 * x[:, 1] + 2.0 * x[:, 4] + 3.0, rtol=1e-12)
     np.testing.assert_allclose(scores[2], 4.0 * x[:, 2], rtol=1e-12)
-    back = given_weights(features, weights)
+    back = uncentered_weights(features, weights)
     np.testing.assert_allclose(back.weights[np.isin(back.coords, coords)], given.weights, rtol=1e-9)

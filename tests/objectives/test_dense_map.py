@@ -10,8 +10,8 @@ from problems import curvature_at
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.linear import feature_map
-from crfqn.objectives.linear.dense_map import DenseMap, Joined
-from crfqn.objectives.linear.feature_map import FEATURES, POSITIONS, scores_of, split_coords
+from crfqn.objectives.linear.dense_map import DenseMap, HStackMap
+from crfqn.objectives.linear.feature_map import FEATURES, POSITIONS, CoordinateParts, scores_of
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood, MultinomialLogistic
@@ -24,7 +24,7 @@ from crfqn.structures.chain import Chain
 from crfqn.threads import Pool
 
 N_STATES = 3
-SHAPES = {"small": (37, 5), "two tiles": (POSITIONS + 11, 7), "two slabs": (50, FEATURES + 9)}
+SHAPES = {"small": (37, 5), "two tiles": (POSITIONS + 11, 7), "two feature tiles": (50, FEATURES + 9)}
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def make_maps(shape="small", dtype=np.float64, order="C", has_constant=True, n_t
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     offsets = np.append(offsets[offsets < n], n)
     store = FeatureStore.from_matrix(x, offsets)
-    dense = DenseMap.of(x, offsets, has_constant, Pool(n_threads))
+    dense = DenseMap.from_matrix(x, offsets, has_constant, Pool(n_threads))
     return dense, SparseMap(store.with_constant() if has_constant else store, Pool(n_threads))
 
 
@@ -55,7 +55,7 @@ def make_hybrid(has_constant, is_binary=False):
     offsets = np.array([0, 3, 4, 9, 20, 22, 37])
     stores = [FeatureStore.from_matrix(x, offsets) for x in (rest, np.hstack([dense, rest]))]
     own, whole = (SparseMap(s.with_constant() if has_constant else s, Pool(1)) for s in stores)
-    return Joined([DenseMap.of(dense, offsets), own]), whole
+    return HStackMap([DenseMap.from_matrix(dense, offsets), own]), whole
 
 
 @pytest.fixture(params=[(s, c) for s in (*SHAPES, "hybrid", "binary") for c in (True, False)], ids=str)
@@ -69,7 +69,7 @@ def maps(request):
 def random_nodes(n_features, share, seed=1):
     random = np.random.default_rng(seed)
     coords = np.flatnonzero(random.random(N_STATES * n_features) < share)
-    return split_coords(coords, N_STATES, n_features), random.normal(size=coords.size)
+    return CoordinateParts.from_coords(coords, N_STATES, n_features), random.normal(size=coords.size)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
@@ -113,7 +113,7 @@ def test_sums_over_columns(maps):
     np.testing.assert_allclose(dense.item_ranges(items), sparse.item_ranges(items))
     np.testing.assert_allclose(dense.weighted_squares(positions), sparse.weighted_squares(positions))
     np.testing.assert_allclose(dense.gram(positions), sparse.gram(positions), atol=1e-9)
-    if isinstance(dense, Joined):
+    if isinstance(dense, HStackMap):
         assert dense.eigenvalue_bound(positions) >= np.linalg.eigvalsh(sparse.gram(positions))[-1]
     else:
         np.testing.assert_allclose(dense.eigenvalue_bound(positions), sparse.eigenvalue_bound(positions))
@@ -144,10 +144,10 @@ def test_columns_less_their_means():
     centre = hybrid.means()
     assert (centre != 0).tolist() == [True] * 3 + [False] * 5
     of_both = np.where(np.arange(centre.size) == 3, 0.5, centre)
-    for found in (hybrid.centred_at(centre), hybrid.centred_at(of_both)):
+    for found in (hybrid.centered_at(centre), hybrid.centered_at(of_both)):
         nodes, weights = random_nodes(found.n_features, 1.0)
         expected = np.zeros((N_STATES, found.n_positions))
-        sparse.centred_at(found.centre).image(nodes, weights, expected)
+        sparse.centered_at(found.centre).image(nodes, weights, expected)
         scores = np.zeros_like(expected)
         found.image(nodes, weights, scores)
         np.testing.assert_allclose(scores, expected, atol=1e-12)
@@ -157,20 +157,20 @@ def test_columns_less_their_means():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_array_is_not_copied(dtype, order):
     x = np.asarray(np.random.default_rng(0).normal(size=(20, 3)), dtype=dtype, order=order)
-    assert DenseMap.of(x, np.arange(21)).matrix is x
+    assert DenseMap.from_matrix(x, np.arange(21)).matrix is x
 
 
 def test_small_integers_become_float32():
     for dtype in (np.uint8, np.int16, bool):
-        assert DenseMap.of(np.ones((3, 2), dtype), np.arange(4)).matrix.dtype == np.float32
-    assert DenseMap.of(np.ones((3, 2), np.int64), np.arange(4)).matrix.dtype == np.float64
+        assert DenseMap.from_matrix(np.ones((3, 2), dtype), np.arange(4)).matrix.dtype == np.float32
+    assert DenseMap.from_matrix(np.ones((3, 2), np.int64), np.arange(4)).matrix.dtype == np.float64
 
 
 def test_values_that_are_not_finite_are_named():
     x = np.ones((6, 2))
     x[4, 1] = np.inf
     with pytest.raises(InputError, match="item 1, position 1, feature 1 is inf"):
-        DenseMap.of(x, np.array([0, 3, 6]))
+        DenseMap.from_matrix(x, np.array([0, 3, 6]))
 
 
 def losses(features):
@@ -184,10 +184,10 @@ def losses(features):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("is_flat", [False, True])
 def test_objectives_on_both_maps_agree(is_flat, dtype):
-    dense, sparse = make_maps("two slabs", dtype)
+    dense, sparse = make_maps("two tiles", dtype)
     if is_flat:
         offsets = np.arange(dense.n_positions + 1)
-        dense = DenseMap.of(dense.matrix, offsets, True)
+        dense = DenseMap.from_matrix(dense.matrix, offsets, True)
         sparse = SparseMap(FeatureStore.from_matrix(dense.matrix, offsets).with_constant())
     for loss in losses(dense):
         one, other = build_objective(dense, loss), build_objective(sparse, loss)
@@ -212,7 +212,7 @@ def test_objectives_on_both_maps_agree(is_flat, dtype):
 def test_threads_change_no_bit(n_threads):
     found = []
     for n in (1, n_threads):
-        dense, _ = make_maps("two slabs", np.float32, n_threads=n)
+        dense, _ = make_maps("two feature tiles", np.float32, n_threads=n)
         objective = build_objective(dense, losses(dense)[0])
         result = minimize(objective, ElasticNet(l1=2.0), FISTA(), Run(max_iter=20))
         found.append((result.coords.tobytes(), result.weights.tobytes(), result.value))
@@ -223,7 +223,7 @@ def test_threads_change_no_bit(n_threads):
 def test_training_reaches_the_same_optimum(has_groups):
     dense, _ = make_maps()
     offsets = np.arange(dense.n_positions + 1)
-    dense = DenseMap.of(dense.matrix, offsets)
+    dense = DenseMap.from_matrix(dense.matrix, offsets)
     sparse = SparseMap(FeatureStore.from_matrix(dense.matrix, offsets))
     groups = GroupLasso(2.0, n_features=dense.n_features, n_states=N_STATES)
     penalty = groups if has_groups else ElasticNet(l1=1.0)

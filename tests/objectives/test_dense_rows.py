@@ -6,7 +6,7 @@ from margin_problems import flat_objective
 from problems import curvature_at
 
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.linear.feature_map import Split, split_coords
+from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.linear.sparse_map import MOST_STATES, SparseMap, add_row_image, fills_rows
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.threads import Pool
@@ -21,7 +21,7 @@ def problem(n_states, is_binary=False, density=0.6, share=0.8):
     x = (x != 0).astype(float) if is_binary else x
     store = FeatureStore.from_matrix(x.astype(bool) if is_binary else x, np.arange(N + 1))
     coords = np.flatnonzero(random.random(n_states * F) < share)
-    return x, store, split_coords(coords, n_states, F), random
+    return x, store, CoordinateParts.from_coords(coords, n_states, F), random
 
 
 @pytest.mark.parametrize("n_states", [2, 8, 13, 40])
@@ -57,14 +57,14 @@ def test_where_it_does_not_pay(n_states, change):
 
 def test_nothing_asked_for():
     _, store, _, _ = problem(16)
-    assert not fills_rows(store, split_coords(np.empty(0, np.int64), 16, F), 16)
+    assert not fills_rows(store, CoordinateParts.from_coords(np.empty(0, np.int64), 16, F), 16)
 
 
 def by_state(split, n_states):
     """The same coordinates, those of one state at a time: too few for rows, so each is read as a column."""
     for state in range(n_states):
         own = split.states == state
-        yield own, Split(split.states[own], split.features[own], split.edges)
+        yield own, CoordinateParts(split.states[own], split.features[own], split.edges)
 
 
 @pytest.mark.parametrize("is_binary", [False, True])

@@ -83,7 +83,7 @@ def test_it_is_zero_where_labels_do_not_vary_and_where_there_is_no_feature():
 
 
 def test_of_dense_rows():
-    dense = build_objective(DenseMap.of(X, np.arange(61)), MultinomialLogistic(flat(3, 60), LABELS))
+    dense = build_objective(DenseMap.from_matrix(X, np.arange(61)), MultinomialLogistic(flat(3, 60), LABELS))
     assert gradient_noise(dense, NO_COORDS) == pytest.approx(noise(), rel=1e-6)
 
 

@@ -23,7 +23,7 @@ from references import DenseProblem, finite_differences, random_problem
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives.linear.feature_map import merge_weights, split_coords
+from crfqn.objectives.linear.feature_map import CoordinateParts, merge_weights
 from crfqn.objectives.linear.sparse_map import SparseMap, possible_features
 from crfqn.objectives.marginals import Marginals
 from crfqn.structures.chain import Chain
@@ -231,7 +231,7 @@ def wide_problem(n_states, n_features, n_positions, is_binary, seed=3, n_threads
     return point, gradient
 
 
-# A block holds 2048 numbers: 256 features up to 8 states, 128 up to 16, 64 up to 32; slabs of 2048 positions;
+# A block holds 2048 numbers: 256 features up to 8 states, 128 up to 16, 64 up to 32; tiles of 2048 positions;
 # and a tile 64 states.
 @pytest.mark.parametrize(
     ("n_states", "n_features", "n_positions"),
@@ -527,11 +527,11 @@ def test_merge_weights():
     assert tiny[0].size == 2  # 1 + (1e-300 - 1) is exactly 0
 
 
-def test_split_coords():
-    split = split_coords(np.array([0, 4, 5, 14, 15, 18, 23]), n_states=3, n_features=5)
+def test_coordinate_parts():
+    split = CoordinateParts.from_coords(np.array([0, 4, 5, 14, 15, 18, 23]), n_states=3, n_features=5)
     np.testing.assert_array_equal(split.states, [0, 0, 1, 2])
     np.testing.assert_array_equal(split.features, [0, 4, 0, 4])
     np.testing.assert_array_equal(split.edges, [0, 3, 8])
     assert split.n_nodes == 4
-    only_edges = split_coords(np.array([0, 3]), n_states=2, n_features=0)
+    only_edges = CoordinateParts.from_coords(np.array([0, 3]), n_states=2, n_features=0)
     np.testing.assert_array_equal(only_edges.edges, [0, 3])

@@ -30,7 +30,7 @@ def rules():
 def draw(kind, scale=1.0):
     random = np.random.default_rng(7)
     x = (random.random((N, 2)) < 0.5) * random.choice([1.0, 2.0], size=(N, 2))
-    contexts = Contexts.of(scipy.sparse.csr_array(x)) if kind == "bigrams" else None
+    contexts = Contexts.from_matrix(scipy.sparse.csr_array(x)) if kind == "bigrams" else None
     chain = Chain(OFFSETS, K, rules=rules() if kind == "rules" else None, contexts=contexts)
     targets = np.full(N, 2, np.int32) if kind == "rules" else random.integers(0, K, N).astype(np.int32)
     tables = random.normal(size=(1 + 2 * (kind == "bigrams"), K, K))

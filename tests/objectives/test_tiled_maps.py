@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.linear import gram
-from crfqn.objectives.linear.dense_map import DenseMap, Joined
-from crfqn.objectives.linear.feature_map import split_coords
+from crfqn.objectives.linear.dense_map import DenseMap, HStackMap
+from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.papers.agarwal2014.generators import GeneratedMap
 from crfqn.threads import Pool
@@ -33,7 +33,9 @@ class Squares:
 def check_same(found, dense):
     """Images, adjoints, screenings and parts of one map as of the other."""
     random = np.random.default_rng(3)
-    nodes = split_coords(np.flatnonzero(random.random(3 * dense.n_features) < 0.4), 3, dense.n_features)
+    nodes = CoordinateParts.from_coords(
+        np.flatnonzero(random.random(3 * dense.n_features) < 0.4), 3, dense.n_features
+    )
     weights, residual = random.normal(size=nodes.n_nodes), random.normal(size=(3, dense.n_positions))
     scores = residual.copy(), residual.copy()
     found.image(nodes, weights, scores[0])
@@ -70,14 +72,14 @@ def test_maps_side_by_side(has_constant):
     rows, other = rows_of(), rows_of(d=3, seed=1)
     parts = [DenseMap(rows, OFFSETS), GeneratedMap(other, Squares(3), OFFSETS, has_constant)]
     whole = np.hstack([rows, Squares(3).transform(other)])
-    check_same(Joined(parts), DenseMap(whole, OFFSETS, has_constant))
+    check_same(HStackMap(parts), DenseMap(whole, OFFSETS, has_constant))
 
 
 def test_maps_that_do_not_fit():
     last = DenseMap(rows_of(), OFFSETS)
     for other in (DenseMap(rows_of(), OFFSETS, True), DenseMap(rows_of(), np.arange(31))):
         with pytest.raises(InputError, match="maps over the same items"):
-            Joined([other, last])
+            HStackMap([other, last])
 
 
 class TestGram:

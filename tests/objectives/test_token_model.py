@@ -251,7 +251,7 @@ class TestChains:
         given = random_problem(3, is_binary=True, item_weights=WEIGHTS)
         z = (np.random.default_rng(0).random((given.targets.size, 2)) < 0.6).astype(float)
         problem = BigramProblem(**vars(given), z=z)
-        chain = Chain(problem.offsets, 3, contexts=Contexts.of(sp.csr_array(z)))
+        chain = Chain(problem.offsets, 3, contexts=Contexts.from_matrix(sp.csr_array(z)))
         features = SparseMap(FeatureStore.from_matrix(problem.x, problem.offsets))
         objective = build_objective(features, Likelihood(chain, problem.targets), problem.item_weights)
         w = np.random.default_rng(1).normal(size=problem.n_coords)
@@ -370,7 +370,7 @@ def by_definition(point, coords, x):
     columns = x[:, features].toarray().T
     is_above = np.zeros((p.shape[0],) * 2, bool)
     for k in range(p.shape[0]):
-        is_above[k, ancestors.of(k)] = True
+        is_above[k, ancestors.with_state(k)] = True
     with_p = columns * p[states]
     joint = with_p @ columns.T  # P(a) x_a x_b: what a and b share where b is above a
     a_below = is_above[np.ix_(states, states)]

@@ -226,10 +226,10 @@ class TestPotentials:
 
 def test_the_factor_of_a_matrix_without_full_rank():
     x = np.random.default_rng(0).normal(size=(4, 7))
-    factor = Factor.of(x.T @ x)
+    factor = Factor.from_matrix(x.T @ x)
     b = x.T @ np.ones(4)
     np.testing.assert_allclose(x @ factor.solve(b[None])[0], np.ones(4), atol=1e-3)
-    assert Factor.of(np.eye(3)).shift < 1e-14
+    assert Factor.from_matrix(np.eye(3)).shift < 1e-14
 
 
 class TestRefusals:

@@ -48,7 +48,9 @@ STRENGTH, BOUND, TOL = 1.5, 6.0, 1e-5
 
 def objective(loss=MulticlassHinge, offset=None):
     x, y, weights = data()
-    return build_objective(DenseMap.of(x, np.arange(N + 1), True, Pool(1)), loss(y, K), weights, None, offset)
+    return build_objective(
+        DenseMap.from_matrix(x, np.arange(N + 1), True, Pool(1)), loss(y, K), weights, None, offset
+    )
 
 
 def bounded(bound=BOUND):

@@ -84,7 +84,7 @@ class TestConvergence:
         with pytest.raises(InputError, match="has been fitted and kept its trace, got MulticlassCRF"):
             ConvergenceDisplay.from_estimator(type(flat.model)())
         with pytest.raises(InputError, match="ax: expected axes for 2 panels, or one to divide, got 3"):
-            ConvergenceDisplay.of(flat.model).plot(ax=matplotlib.pyplot.subplots(1, 3)[1])
+            ConvergenceDisplay.from_model(flat.model).plot(ax=matplotlib.pyplot.subplots(1, 3)[1])
 
 
 class TestPath:
@@ -182,19 +182,19 @@ class TestConfusion:
 class TestFiles:
     @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
     def test_kinds(self, flat, tmp_path, kind):
-        save_picture(ConvergenceDisplay.of(flat.model), tmp_path / f"picture.{kind}")
+        save_picture(ConvergenceDisplay.from_model(flat.model), tmp_path / f"picture.{kind}")
         head = (tmp_path / f"picture.{kind}").read_bytes()[:8]
         assert head.startswith({"png": b"\x89PNG\r\n\x1a\n", "svg": b"<?xml", "pdf": b"%PDF-"}[kind])
 
     def test_no_such_kind(self, flat, tmp_path):
         with pytest.raises(InputError, match=r"picture\.doc: expected a picture's file"):
-            save_picture(ConvergenceDisplay.of(flat.model), tmp_path / "picture.doc")
+            save_picture(ConvergenceDisplay.from_model(flat.model), tmp_path / "picture.doc")
 
     def test_without_matplotlib(self, flat, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
         for draw in (
             lambda: save_picture(PathDisplay, tmp_path / "p.png"),
-            ConvergenceDisplay.of(flat.model).plot,
+            ConvergenceDisplay.from_model(flat.model).plot,
         ):
             with pytest.raises(InputError, match=r"pip install 'crfqn\[plot\]'"):
                 draw()

@@ -24,7 +24,7 @@ from crfqn.readers import read
 from crfqn.readers.arff import read_hierarchical_arff
 from crfqn.readers.datasets import read_files
 from crfqn.readers.images import PIXELS, read_cifar, read_idx, read_labelled_images
-from crfqn.readers.items import Documents
+from crfqn.readers.labelled_items import Documents
 from crfqn.readers.svmlight import read_svmlight
 from crfqn.readers.texts import groups_tree, read_newsgroups
 from crfqn.taxonomy.tree import LabelTree

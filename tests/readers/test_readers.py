@@ -11,7 +11,7 @@ import pytest
 from crfqn.errors import DataError, DataUnavailableError
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.images import make_digit_strings, read_letter_matlab, read_letter_table
-from crfqn.readers.items import Labeled
+from crfqn.readers.labelled_items import Labeled
 
 N_PIXELS = 6
 

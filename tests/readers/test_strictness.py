@@ -11,7 +11,7 @@ from typer import BadParameter
 
 from crfqn.cli.options import parse_value
 from crfqn.data.json_text import parse_json
-from crfqn.data.labels import number_of
+from crfqn.data.label_arrays import number_of
 from crfqn.data.matrices import is_numeric
 from crfqn.errors import CrfqnError, DataError, InputError, ModelFileError
 from crfqn.interchange import json_file

@@ -11,7 +11,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, RecipeError
 from crfqn.model.featurizers import read_featurizer
 from crfqn.readers.images import make_digit_strings
-from crfqn.readers.items import Documents
+from crfqn.readers.labelled_items import Documents
 from crfqn.readers.labelled_text import read_labelled_texts
 from crfqn.recipes import build_estimator, load_recipe, observe, prepare
 from crfqn.recipes.schema import parse_recipe

@@ -20,7 +20,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.metrics import SpanCounts, expected_calibration_error
 from crfqn.metrics.evaluation import score
 from crfqn.report import make_report, write_report
-from crfqn.report.evaluation import MOST_LABELS, MOST_POSITIONS, Errors, EvaluationSection
+from crfqn.report.evaluation_section import MOST_LABELS, MOST_POSITIONS, Errors, EvaluationSection
 from crfqn.report.facts import ending, parameters
 from crfqn.report.images import Pixels
 from crfqn.report.weights import open_tree, strongest
@@ -158,7 +158,7 @@ def test_strongest_features_are_those_of_the_model(cases):
 
 
 def errors_of(model, X, y, n, texts=None):
-    return Errors(model, model.model_, EvaluationSection.of(model, (X, y)), texts).worst(n)
+    return Errors(model, model.model_, EvaluationSection.from_model(model, (X, y)), texts).worst(n)
 
 
 class TestErrors:
@@ -247,7 +247,7 @@ class TestErrors:
 
 def test_scores_of_nodes_are_those_of_the_items_below(cases):
     case = cases["taxonomy"]
-    evaluation = EvaluationSection.of(case.model, (case.X, case.y))
+    evaluation = EvaluationSection.from_model(case.model, (case.X, case.y))
     tree = open_tree(case.model.tree_, case.model.model_, evaluation, {})
     predicted = case.model.predict(case.X).tolist()
     for node in tree.nodes:
@@ -262,7 +262,7 @@ def test_scores_of_nodes_are_those_of_the_items_below(cases):
 class TestPixels:
     def test_weights_lie_on_their_pixels(self, cases):
         model = cases["images"].model.model_
-        pixels = Pixels.of(model, model.n_features_in_)
+        pixels = Pixels.from_weights(model, model.n_features_in_)
         assert pixels.shape == (4, 3)
         for row in range(2):
             expected = np.zeros((4, 3))
@@ -275,8 +275,8 @@ class TestPixels:
 
     def test_features_without_names(self, cases):
         model = cases["flat"].model.model_
-        assert Pixels.of(model, 4) is None
-        pixels = Pixels.of(model, 4, (2, 2))
+        assert Pixels.from_weights(model, 4) is None
+        pixels = Pixels.from_weights(model, 4, (2, 2))
         assert pixels.weights_of(model, 0).ravel() == pytest.approx(model.coef_.toarray()[0])
 
     @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_reliability_before_and_after_the_temperature(cases, name):
         r"calibration error[^:]*: (\d\.\d{4}) at the temperature 3, (\d\.\d{4}) before\.", calibrated
     )
     assert again == before != after
-    true, predicted = EvaluationSection.of(model, (case.X, case.y)).flat
+    true, predicted = EvaluationSection.from_model(model, (case.X, case.y)).flat
     p = np.concatenate([np.atleast_2d(row) for row in model.predict_proba(case.X)])
     numbers = [[*map(str, model.classes_)].index(label) for label in predicted]
     is_right = np.array(true) == np.array(predicted)

@@ -87,7 +87,7 @@ def test_the_memory_of_requests_is_within_what_the_limit_says(service):
     for name, value in EVERYTHING.items():
         request = LabelRequest(item=item(600), **{name: value})
         tracemalloc.start()
-        Encoded.of(service.answer(request, math.inf))
+        Encoded.from_answer(service.answer(request, math.inf))
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert most < 2e7 + 1.5e8 * service.seconds(request), name

@@ -17,7 +17,7 @@ from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.objectives.executors import LocalParts
 from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.feature_map import Split
+from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.objective import build_objective
@@ -58,7 +58,7 @@ def problem(kind="sparse", has_free_intercept=False, offset=None):
     x, y, weights = data()
     offsets = np.arange(N + 1)
     if kind == "dense":
-        features = DenseMap.of(x, offsets, has_free_intercept, Pool(1))
+        features = DenseMap.from_matrix(x, offsets, has_free_intercept, Pool(1))
     else:
         store = FeatureStore.from_matrix(scipy.sparse.csr_array(x), offsets, allow_empty=True)
         features = SparseMap(store.with_constant() if has_free_intercept else store, Pool(1))
@@ -204,7 +204,7 @@ def larger():
     random = np.random.default_rng(3)
     x, y = random.normal(size=(1200, 20)), random.integers(0, 3, 1200).astype(np.int32)
     x[np.arange(1200), y] += 3.0
-    features = DenseMap.of(x, np.arange(1201), False, Pool(1))
+    features = DenseMap.from_matrix(x, np.arange(1201), False, Pool(1))
     return build_objective(features, MulticlassHinge(y, 3)), ElasticNet(0.0, 50.0)
 
 
@@ -329,9 +329,11 @@ class TestGram:
         expansion = np.random.default_rng(0).normal(size=(K, N))
         scores = np.zeros((K, N))
         states, items = np.divmod(np.arange(K * N), N)
-        made.image(Split(states, items, items[:0]), expansion.ravel(), scores)
+        made.image(CoordinateParts(states, items, items[:0]), expansion.ravel(), scores)
         np.testing.assert_allclose(scores, expansion @ whole)
-        np.testing.assert_allclose(made.adjoint(Split(states, items, items[:0]), expansion), scores.ravel())
+        np.testing.assert_allclose(
+            made.adjoint(CoordinateParts(states, items, items[:0]), expansion), scores.ravel()
+        )
 
     @pytest.mark.parametrize(("diagonal", "value"), [(-1.0, 1.0), (np.nan, 1.0), (1.0, np.inf)])
     def test_kernels_that_are_none(self, diagonal, value):

@@ -30,7 +30,7 @@ class Items:
         self.weights = np.array([1.0, 0.5, 3.0, 0.0, 2.0, 1.0])
         self.given = None if rules is None else random_rules(random, n_states)
         found = None if rules is None else TransitionRules(*self.given)
-        contexts = Contexts.of(scipy.sparse.csr_array(self.x))
+        contexts = Contexts.from_matrix(scipy.sparse.csr_array(self.x))
         self.chain = Chain(self.offsets, n_states, rules=found, contexts=contexts)
         self.features = np.column_stack([np.ones(n), self.x])
         self.spans = [slice(a, b) for a, b in pairwise(self.offsets) if a < b]
@@ -130,6 +130,6 @@ def test_results_do_not_depend_on_threads():
 
 
 def test_items_without_positions():
-    chain = Chain(np.zeros(3, np.int64), 2, contexts=Contexts.of(scipy.sparse.csr_array((0, 1))))
+    chain = Chain(np.zeros(3, np.int64), 2, contexts=Contexts.from_matrix(scipy.sparse.csr_array((0, 1))))
     assert chain.infer(np.empty((2, 0)), np.zeros(8)).log_partition.tolist() == [0.0, 0.0]
     assert chain.decode(np.empty((2, 0)), np.zeros(8)).score.tolist() == [0.0, 0.0]

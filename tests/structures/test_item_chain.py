@@ -6,7 +6,7 @@ import pytest
 from crfqn.structures import item_chain
 from crfqn.structures.chain import Chain
 from crfqn.structures.chain_decoding import n_best
-from crfqn.structures.item_chain import MANY, ItemChain
+from crfqn.structures.item_chain import MANY, NumpyChain
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
@@ -37,10 +37,10 @@ def test_the_results_are_those_of_the_kernels(n_states, has_rules):
         flat, pool = np.concatenate(scores).T, Pool(1)
         decoded, inference = chain.decode(flat, edges), chain.infer(flat, edges)
         lists = n_best(chain, flat, edges, 4, pool)
-        item = ItemChain(edges, rules)
-        best = item.best([*map(item.ruled, scores)])
+        item = NumpyChain(edges, rules)
+        best = item.best([*map(item.masked_scores, scores)])
         for i, (first, last) in enumerate(zip(chain.offsets, chain.offsets[1:], strict=False)):
-            ruled = item.ruled(scores[i])
+            ruled = item.masked_scores(scores[i])
             path = best[i]
             assert [path] == item.best([ruled])
             assert path.states == decoded.states[first:last].tolist()
@@ -63,9 +63,9 @@ def test_many_items_have_the_labellings_of_each_alone(n_states, has_rules):
     random = np.random.default_rng(n_states)
     for seed in range(4):
         _, edges, rules = cases(seed, n_states, has_rules)
-        chain = ItemChain(edges, rules)
+        chain = NumpyChain(edges, rules)
         items = [
-            chain.ruled(np.round(2 * random.normal(size=(random.integers(0, 9), n_states)), seed % 2))
+            chain.masked_scores(np.round(2 * random.normal(size=(random.integers(0, 9), n_states)), seed % 2))
             for _ in range(MANY + 50)
         ]
         assert chain.best(items) == [chain.best([item])[0] for item in items]
@@ -77,7 +77,7 @@ def test_scores_of_any_size(size):
     random = np.random.default_rng(0)
     scores, edges = size * random.normal(size=(9, 4)), size * random.normal(size=(4, 4))
     inference = Chain(np.array([0, 9]), 4).infer(np.ascontiguousarray(scores.T), edges)
-    item = ItemChain(edges)
+    item = NumpyChain(edges)
     messages, log_partition = item.forward(scores)
     np.testing.assert_allclose(log_partition, inference.log_partition[0], rtol=1e-13)
     np.testing.assert_allclose(item.marginals(scores, messages), inference.residual.T, atol=1e-11)
@@ -85,11 +85,11 @@ def test_scores_of_any_size(size):
 
 def test_what_has_no_labelling_has_the_score_of_none():
     rules = TransitionRules(np.ones((2, 2), bool), np.array([True, False]), np.array([True, True]))
-    chain = ItemChain(np.zeros((2, 2)), rules)
-    scores = chain.ruled(np.zeros((3, 2)), np.array([[False, True], [True, True], [True, True]]))
+    chain = NumpyChain(np.zeros((2, 2)), rules)
+    scores = chain.masked_scores(np.zeros((3, 2)), np.array([[False, True], [True, True], [True, True]]))
     assert chain.best([scores])[0].score == -np.inf == chain.forward(scores)[1]
     assert chain.n_best(scores, 2) == []
-    alone = ItemChain(np.zeros((1, 1)), TransitionRules(np.zeros((1, 1), bool), *np.ones((2, 1), bool)))
+    alone = NumpyChain(np.zeros((1, 1)), TransitionRules(np.zeros((1, 1), bool), *np.ones((2, 1), bool)))
     assert [path.score for path in alone.best([np.ones((1, 1)), np.ones((2, 1))])] == [1.0, -np.inf]
     assert [alone.forward(np.ones((length, 1)))[1] for length in (1, 2)] == [1.0, -np.inf]
 
@@ -102,8 +102,8 @@ def test_either_way_of_finding_the_largest_gives_the_same_n_best(monkeypatch, ha
         found = []
         for seed in range(12):
             scores, edges, rules = cases(seed, 3, has_rules)
-            item = ItemChain(edges, rules)
-            found += [item.n_best(item.ruled(one), n) for one in scores for n in (1, 2, 7, 40)]
+            item = NumpyChain(edges, rules)
+            found += [item.n_best(item.masked_scores(one), n) for one in scores for n in (1, 2, 7, 40)]
         expected.append(found)
     assert expected[0] == expected[1]
     assert max(map(len, expected[0])) == 40

@@ -48,7 +48,7 @@ def check(lengths, scores, edges, targets=NO_TARGETS, weights=None, rules=None):
     assert found.expected_score == again.expected_score
 
     weights = np.ones(len(lengths)) if weights is None else weights
-    scores, edges = chain.ruled(scores, edges)
+    scores, edges = chain.masked_scores(scores, edges)
     residual, counts, expected = np.empty(scores.shape), np.zeros(edges.shape), 0.0
     for i, (a, b) in enumerate(pairwise(offsets)):
         if a == b:

@@ -318,7 +318,7 @@ class TestWhatATaxonomySaysOfItself:
         ancestors = taxonomy.ancestors
         every_node = Forest(taxonomy.parents, np.ones(taxonomy.n_states, bool))
         for node in range(taxonomy.n_states):
-            found = ancestors.of(node)
+            found = ancestors.with_state(node)
             assert found[0] == node
             assert sorted(found) == np.flatnonzero(every_node.is_on_path[node]).tolist()
             assert taxonomy.parents[found[:-1]].tolist() == found[1:].tolist()

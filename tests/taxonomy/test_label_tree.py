@@ -422,8 +422,11 @@ def test_structure_and_tree_agree_on_ancestors():
         ancestors = Taxonomy(tree.parents, np.ones(tree.n_nodes, bool), 0).ancestors
         table = tree.ancestors()
         for k in range(tree.n_nodes):
-            assert ancestors.of(k)[0] == k
-            assert sorted(ancestors.of(k)) == table.indices[table.indptr[k] : table.indptr[k + 1]].tolist()
+            assert ancestors.with_state(k)[0] == k
+            assert (
+                sorted(ancestors.with_state(k))
+                == table.indices[table.indptr[k] : table.indptr[k + 1]].tolist()
+            )
 
 
 def test_plain_names_keep_their_value():

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crfqn.errors import CrfqnError, DataError, InputError
-from crfqn.taxonomy.labels import PathLabels, RowForm
+from crfqn.taxonomy.label_paths import PathRowFormat, PathTargets
 from crfqn.taxonomy.reading import extend_taxonomy, find_nodes, open_taxonomy, read_taxonomy_file
 from crfqn.taxonomy.tree import LabelTree
 
@@ -69,7 +69,7 @@ def parents_by_name(tree: LabelTree) -> dict:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("labels", [PATHS, np.array(PATHS[::-1]), TUPLES, PADDED, PathLabels.of(PADDED)])
+@pytest.mark.parametrize("labels", [PATHS, np.array(PATHS[::-1]), TUPLES, PADDED, PathTargets.from_y(PADDED)])
 def test_every_form_gives_the_same_tree(form, labels):
     tree = open_taxonomy(FORMS[form](), labels)
     assert parents_by_name(tree) == PARENT_OF
@@ -148,7 +148,7 @@ class TestPairs:
             assert parents_by_name(open_taxonomy(self.PAIRS, labels)) == {"a": None, "b": "a", "c": "a"}
 
     def test_are_paths_where_labels_are_rows(self):
-        for labels in (list(self.PAIRS), np.array(self.PAIRS), PathLabels.of(self.PAIRS)):
+        for labels in (list(self.PAIRS), np.array(self.PAIRS), PathTargets.from_y(self.PAIRS)):
             tree = open_taxonomy(self.PAIRS, labels)
             assert parents_by_name(tree) == {"a": None, "a/b": "a", "a/c": "a"}
 
@@ -176,7 +176,7 @@ class TestNodesOfLabels:
         (np.array([["u", "x", ""]]), ["x"], None),
     ])  # fmt: skip
     def test_pairs_may_have_been_meant_otherwise(self, taxonomy, labels, hint):
-        known = PathLabels.of(labels)
+        known = PathTargets.from_y(labels)
         tree = open_taxonomy(taxonomy, known)
         with pytest.raises(InputError, match=hint and f"no node named .*; {hint}") as caught:
             find_nodes(tree, known.names, taxonomy, known.is_rows)
@@ -235,7 +235,7 @@ class TestWithoutTaxonomy:
 class TestPathLabels:
     def test_names_stay_as_given(self):
         for y in (np.array(["a/b", "c"]), np.array([1, 2], np.int8), np.array(["a", "b"], object)):
-            labels = PathLabels.of(y)
+            labels = PathTargets.from_y(y)
             assert labels.names is y or np.shares_memory(labels.names, y)
             assert labels.form is None
 
@@ -243,14 +243,14 @@ class TestPathLabels:
         (["a", "bc"], "U"), ([1, 2], "i"), ([1.5, 2], "f"), ([True], "b"), (("a", 1), "O"), ([None], "O"),
     ])  # fmt: skip
     def test_lists_of_names(self, y, kind):
-        labels = PathLabels.of(y)
+        labels = PathTargets.from_y(y)
         assert labels.names.dtype.kind == kind
         assert labels.names.tolist() == list(y)
         assert not labels.is_rows
 
     @pytest.mark.parametrize("y", [[[3], [1]], [(3,), (1,)], np.array([[3], [1]], np.int64)])
     def test_a_column_is_no_path(self, y):
-        labels = PathLabels.of(y)
+        labels = PathTargets.from_y(y)
         assert labels.names.tolist() == [3, 1]
         assert not labels.is_rows
 
@@ -258,11 +258,11 @@ class TestPathLabels:
     def test_rows(self, filler):
         padded = with_none(filler)
         for y in (padded, padded.tolist(), list(padded), [tuple(row) for row in padded]):
-            labels = PathLabels.of(y)
+            labels = PathTargets.from_y(y)
             assert labels.names.tolist() == PATHS
-            assert labels.form == RowForm(3)
-        assert PathLabels.of(TUPLES).names.tolist() == PATHS
-        assert PathLabels.of(np.array([*TUPLES, None], object)[:-1]).names.tolist() == PATHS
+            assert labels.form == PathRowFormat(3)
+        assert PathTargets.from_y(TUPLES).names.tolist() == PATHS
+        assert PathTargets.from_y(np.array([*TUPLES, None], object)[:-1]).names.tolist() == PATHS
 
     def test_numbers_in_rows(self):
         for y in (
@@ -270,32 +270,32 @@ class TestPathLabels:
             np.array([[1, 20], [3, np.nan]]),
             [[np.int8(1), np.float32(20)], [3, None]],
         ):
-            assert PathLabels.of(y).names.tolist() == ["1/20", "3"]
-        assert PathLabels.of(np.array([[1, 2], [1, 3]], np.uint8)).names.tolist() == ["1/2", "1/3"]
+            assert PathTargets.from_y(y).names.tolist() == ["1/20", "3"]
+        assert PathTargets.from_y(np.array([[1, 2], [1, 3]], np.uint8)).names.tolist() == ["1/2", "1/3"]
 
     def test_the_width_of_an_array_counts(self):
         wide = np.array([["a", "b", "", ""], ["a", "", "", ""]])
-        labels = PathLabels.of(wide)
-        assert labels.form == RowForm(4)
-        np.testing.assert_array_equal(RowForm(4).rows(labels.names), wide)
+        labels = PathTargets.from_y(wide)
+        assert labels.form == PathRowFormat(4)
+        np.testing.assert_array_equal(PathRowFormat(4).rows(labels.names), wide)
 
     def test_there_and_back(self):
-        rows = RowForm(3).rows(PATHS)
+        rows = PathRowFormat(3).rows(PATHS)
         assert rows.dtype.kind == "U"
         np.testing.assert_array_equal(rows, PADDED)
-        assert RowForm(5).rows(PATHS).shape == (5, 5)
-        assert RowForm(3).rows([]).shape == (0, 3)
+        assert PathRowFormat(5).rows(PATHS).shape == (5, 5)
+        assert PathRowFormat(3).rows([]).shape == (0, 3)
         with pytest.raises(
             InputError, match=r"^expected paths of at most 2 parts, got 'art/music/jazz' of 3$"
         ):
-            RowForm(2).rows(PATHS)
+            PathRowFormat(2).rows(PATHS)
 
     @settings(deadline=None)
     @given(st.lists(st.lists(st.text("ab é", min_size=1).filter(str.strip), min_size=1, max_size=4)))
     def test_any_rows(self, rows):
-        labels = PathLabels.of([["top", *row] for row in rows], " > ")
+        labels = PathTargets.from_y([["top", *row] for row in rows], " > ")
         assert labels.is_rows == bool(rows)
-        back = RowForm(max([1, *map(len, rows)]) + 1).rows(labels.names, " > ")
+        back = PathRowFormat(max([1, *map(len, rows)]) + 1).rows(labels.names, " > ")
         assert [[part for part in row if part] for row in back.tolist()] == [["top", *row] for row in rows]
 
     @pytest.mark.parametrize(("y", "message"), [
@@ -321,7 +321,7 @@ class TestPathLabels:
     ])  # fmt: skip
     def test_bad_labels(self, y, message):
         with pytest.raises(InputError, match=message):
-            PathLabels.of(y)
+            PathTargets.from_y(y)
 
 
 # ---- what is refused
@@ -383,7 +383,10 @@ def test_labels_that_give_no_taxonomy(labels, message):
 
 @pytest.mark.parametrize("separator", ["", None, 5])
 def test_bad_separators(separator):
-    for call in (lambda: open_taxonomy(PATHS, PATHS, separator), lambda: PathLabels.of(PATHS, separator)):
+    for call in (
+        lambda: open_taxonomy(PATHS, PATHS, separator),
+        lambda: PathTargets.from_y(PATHS, separator),
+    ):
         with pytest.raises(InputError, match=r"^expected a separator of one or more characters, got "):
             call()
 

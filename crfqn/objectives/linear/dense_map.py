@@ -18,7 +18,7 @@ from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import locate, positions_of
 from crfqn.errors import InputError
-from crfqn.objectives.linear.feature_map import FeatureMap, Split, sorted_screening, sums_of
+from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, sorted_screening, sums_of
 from crfqn.threads import Pool
 
 SAME = 1e-12  # relative distance of a mean from a value that is rounding
@@ -40,7 +40,7 @@ class DenseMap(FeatureMap):
     centre: Vector | None = None
 
     @classmethod
-    def of(
+    def from_matrix(
         cls,
         matrix: NDArray[Any],
         offsets: NDArray[np.int64],
@@ -93,17 +93,17 @@ class DenseMap(FeatureMap):
         Of a feature that never varies it is the value itself, so that none is left.
         """
         centre, weights = np.zeros(self.n_features), np.ones(self.n_positions) if weights is None else weights
-        means, first_row = centre[: self.n_stored], self._uncentred(slice(0, 1), slice(None))[0]
+        means, first_row = centre[: self.n_stored], self._uncentered(slice(0, 1), slice(None))[0]
         with np.errstate(over="ignore", invalid="ignore"):
             for stretch in self.stretches(0, self.n_positions):
-                means += weights[stretch] @ self._uncentred(stretch, slice(None))
+                means += weights[stretch] @ self._uncentered(stretch, slice(None))
             means /= weights.sum()
             is_first = np.abs(means - first_row) <= SAME * np.abs(first_row)
         means[is_first] = first_row[is_first]
         means[~np.isfinite(means)] = 0.0
         return centre
 
-    def centred_at(self, centre: Vector | None) -> DenseMap:
+    def centered_at(self, centre: Vector | None) -> DenseMap:
         """Return the map of the features less `centre`, (F,), over the same array."""
         return replace(self, centre=centre)
 
@@ -112,10 +112,10 @@ class DenseMap(FeatureMap):
         return replace(self, matrix=self.matrix[positions], offsets=offsets), positions
 
     def tile(self, positions: Any, features: Any) -> Vector:
-        tile = self._uncentred(positions, features)
+        tile = self._uncentered(positions, features)
         return tile if self.centre is None else tile - self.centre[: self.n_stored][features]
 
-    def _uncentred(self, positions: Any, features: Any) -> Vector:
+    def _uncentered(self, positions: Any, features: Any) -> Vector:
         """Some positions of some columns in float64, as they are in the array."""
         is_slice = isinstance(positions, slice) or isinstance(features, slice)
         return np.asarray(
@@ -125,7 +125,7 @@ class DenseMap(FeatureMap):
 
 
 @dataclass(eq=False)
-class Joined(FeatureMap):
+class HStackMap(FeatureMap):
     """Scores from the features of several maps, in their order, such as dense columns beside sparse ones; each part
     answers for its features. InputError for parts that do not fit.
 
@@ -178,31 +178,31 @@ class Joined(FeatureMap):
     def feature_scales(self) -> Vector:
         return np.concatenate([part.feature_scales for part in self.parts])
 
-    def take(self, items: NDArray[np.integer]) -> tuple[Joined, NDArray[np.int64]]:
+    def take(self, items: NDArray[np.integer]) -> tuple[HStackMap, NDArray[np.int64]]:
         taken = [part.take(items) for part in self.parts]
-        return Joined([part for part, _ in taken]), taken[-1][1]
+        return HStackMap([part for part, _ in taken]), taken[-1][1]
 
-    def cut(self, offsets: NDArray[np.int64]) -> Joined:
-        return Joined([part.cut(offsets) for part in self.parts])
+    def cut(self, offsets: NDArray[np.int64]) -> HStackMap:
+        return HStackMap([part.cut(offsets) for part in self.parts])
 
     def means(self, weights: Vector | None = None) -> Vector | None:
         """Return the means of the features to centre at, those of the parts, (F,)."""
         return self._joined_centre([part.means(weights) for part in self.parts])
 
-    def centred_at(self, centre: Vector | None) -> Joined:
+    def centered_at(self, centre: Vector | None) -> HStackMap:
         """Return the map of the features less `centre`, (F,)."""
         if centre is None:
             return self
         centres = np.split(centre, self.ends[1:-1])
-        return Joined(
-            [part.centred_at(c if c.any() else None) for part, c in zip(self.parts, centres, strict=True)]
+        return HStackMap(
+            [part.centered_at(c if c.any() else None) for part, c in zip(self.parts, centres, strict=True)]
         )
 
-    def _by_part(self, nodes: Split) -> list[tuple[FeatureMap, Split, NDArray[np.bool_]]]:
+    def _by_part(self, nodes: CoordinateParts) -> list[tuple[FeatureMap, CoordinateParts, NDArray[np.bool_]]]:
         """Return each part with its nodes, and a mask of these among all; parts without any left out."""
         masks = [(first <= nodes.features) & (nodes.features < end) for first, end in pairwise(self.ends)]
         return [
-            (part, Split(nodes.states[mask], nodes.features[mask] - first, NO_COORDS), mask)
+            (part, CoordinateParts(nodes.states[mask], nodes.features[mask] - first, NO_COORDS), mask)
             for part, mask, first in zip(self.parts, masks, self.ends[:-1], strict=True)
             if mask.any()
         ]
@@ -212,23 +212,23 @@ class Joined(FeatureMap):
         runs = np.split(features, np.searchsorted(features, self.ends[1:-1]))
         return [(part, run - first) for part, run, first in zip(self.parts, runs, self.ends, strict=False)]
 
-    def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
+    def image(self, nodes: CoordinateParts, weights: Vector, scores: Vector) -> None:
         for part, part_nodes, mask in self._by_part(nodes):
             part.image(part_nodes, weights[mask], scores)
 
-    def adjoint(self, nodes: Split, residual: Vector) -> Vector:
+    def adjoint(self, nodes: CoordinateParts, residual: Vector) -> Vector:
         out = np.empty(nodes.n_nodes)
         for part, part_nodes, mask in self._by_part(nodes):
             out[mask] = part.adjoint(part_nodes, residual)
         return out
 
-    def squares(self, nodes: Split, table: Vector) -> Vector:
+    def squares(self, nodes: CoordinateParts, table: Vector) -> Vector:
         out = np.empty(nodes.n_nodes)
         for part, part_nodes, mask in self._by_part(nodes):
             out[mask] = part.squares(part_nodes, table)
         return out
 
-    def residual_squares(self, nodes: Split, residual: Vector, inverse_weights: Vector) -> Vector:
+    def residual_squares(self, nodes: CoordinateParts, residual: Vector, inverse_weights: Vector) -> Vector:
         out = np.empty((2, nodes.n_nodes))
         for part, part_nodes, mask in self._by_part(nodes):
             out[:, mask] = part.residual_squares(part_nodes, residual, inverse_weights)
@@ -285,10 +285,10 @@ class Joined(FeatureMap):
             [part.values_at(chosen, positions) for part, chosen in self._cut_features(features)]
         )
 
-    def count_entries(self, nodes: Split) -> float:
+    def count_entries(self, nodes: CoordinateParts) -> float:
         return sum(part.count_entries(part_nodes) for part, part_nodes, _ in self._by_part(nodes))
 
-    def count_active(self, nodes: Split) -> NDArray[np.int64]:
+    def count_active(self, nodes: CoordinateParts) -> NDArray[np.int64]:
         counts = np.zeros(self.n_positions, np.int64)
         for part, part_nodes, _ in self._by_part(nodes):
             counts += part.count_active(part_nodes)

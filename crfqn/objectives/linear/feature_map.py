@@ -3,13 +3,13 @@
     scores[k, t] = sum_f w[k, f] x[t, f]
 
 `FeatureMap` derives whatever objectives ask for from two primitives: `tile`, the values of some features at some
-positions, and `each_slab`, sums over all positions (gradients) of some features, slab by slab. A map without index
-arrays has only tiles; the sparse map has sums over index arrays. Tiles are fixed and shared out among threads, and sums
-are taken in float64, tile by tile, so that results do not depend on the number of threads.
+positions, and `iter_feature_tiles`, sums over all positions (gradients) of some features, tile by tile. A map without
+index arrays has only tiles; the sparse map has sums over index arrays. Threads share the same tiles whatever their
+number, and sums are taken in float64 tile by tile, so that results do not depend on the number of threads.
 
 Coordinates of the weights are one integer each: (k, f) -> k F + f, the C order of a (K, F) matrix, and edge e -> K F +
 e. Shapes: I items, N positions, F features, K states; tables by state are float64 (K, N). `nodes` are n sorted
-coordinates (k, f) taken apart (`Split`); a map does not know edges.
+coordinates (k, f) taken apart (`CoordinateParts`); a map does not know edges.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_PLACES = 8  # places of a table for each number: a sort moves it oftener
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class CoordinateParts:
     """Sorted coordinates taken apart: the first `n_nodes` are (states, features), the others edges."""
 
     states: NDArray[np.int64]
@@ -56,13 +56,13 @@ class Split:
         """The states that occur, ascending."""
         return self.states[np.flatnonzero(np.diff(self.states, prepend=-1))]
 
-
-def split_coords(coords: NDArray[np.int64], n_states: int, n_features: int) -> Split:
-    """Take sorted coordinates apart."""
-    n_node_coords = n_states * n_features
-    n_nodes = int(np.searchsorted(coords, n_node_coords))
-    states, features = np.divmod(coords[:n_nodes], max(n_features, 1))
-    return Split(states, features, coords[n_nodes:] - n_node_coords)
+    @classmethod
+    def from_coords(cls, coords: NDArray[np.int64], n_states: int, n_features: int) -> CoordinateParts:
+        """Split sorted coordinates into nodes and edges."""
+        n_node_coords = n_states * n_features
+        n_nodes = int(np.searchsorted(coords, n_node_coords))
+        states, features = np.divmod(coords[:n_nodes], max(n_features, 1))
+        return cls(states, features, coords[n_nodes:] - n_node_coords)
 
 
 def with_edges(nodes: NDArray, edges: NDArray) -> NDArray:
@@ -84,7 +84,7 @@ def merge_weights(
     return SparseWeights.without_zeros(everything, total)
 
 
-class Slab(NamedTuple):
+class FeatureTile(NamedTuple):
     """Sums over the positions for some features and a run of states.
 
     states : the run of states
@@ -111,10 +111,10 @@ class FeatureMap:
     offsets : int64 (I + 1,): item i consists of the positions offsets[i] ... offsets[i + 1]
     has_constant : whether there is one more feature, the last, that is 1 at every position and is in no tile
     centre : float64 (F,) or None: what has been subtracted from each feature, so that all methods are about x - centre;
-        scores are the same with other weights of the constant, the last feature (`centred_weights`)
+        scores are the same with other weights of the constant, the last feature (`centered_weights`)
     is_definite : whether the matrix of the features is positive semidefinite, if they are values of a kernel function
     mean_occurrence : the number of positions that have a feature, on average over the features; all by default
-    widest : the most states that `each_slab` has in a slab
+    widest : the most states that `iter_feature_tiles` has in a tile
     """
 
     is_definite: bool = True
@@ -164,7 +164,7 @@ class FeatureMap:
         with np.errstate(over="ignore"):
             return np.square(largest)
 
-    def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
+    def image(self, nodes: CoordinateParts, weights: Vector, scores: Vector) -> None:
         """Add X w to the scores (K, N), in place; weights (n,)."""
         states = nodes.present
         table = np.zeros((states.size, self.n_features))
@@ -192,15 +192,15 @@ class FeatureMap:
         for first in range(begin, end, length):
             yield slice(first, min(first + length, end))
 
-    def each_slab(
+    def iter_feature_tiles(
         self,
         table: Vector,
-        visit: Callable[[Slab], object],
+        visit: Callable[[FeatureTile], object],
         features: Coords | None = None,
         least: float | Vector | None = None,
         power: int = 1,
     ) -> None:
-        """Call visit(slab) for sum_t x_tf^power table[k, t], slab by slab, in any order and perhaps in several threads.
+        """Call visit(tile) for sum_t x_tf^power table[k, t], tile by tile, in any order and perhaps in several threads.
 
         features : sorted, all by default
         least : where given, features none of whose sums can exceed it, one number for all or one for each of all
@@ -216,7 +216,7 @@ class FeatureMap:
 
         def show(first: int, sums: Vector) -> None:
             part = slice(first, first + sums.shape[1])
-            visit(Slab(slice(0, n_states), features[part], part, np.ascontiguousarray(sums.T)))
+            visit(FeatureTile(slice(0, n_states), features[part], part, np.ascontiguousarray(sums.T)))
 
         for first in range(0, stored.size, width):
             chosen, sums = stored[first : first + width], [NO_VALUES] * len(groups)
@@ -246,13 +246,13 @@ class FeatureMap:
         features)."""
         out = np.empty((table.shape[0], self.n_features if features is None else features.size))
 
-        def put(slab: Slab) -> None:
-            out[slab.states, slab.places] = slab.sums.T
+        def put(tile: FeatureTile) -> None:
+            out[tile.states, tile.places] = tile.sums.T
 
-        self.each_slab(table, put, features, power=power)
+        self.iter_feature_tiles(table, put, features, power=power)
         return out
 
-    def node_sums(self, nodes: Split, table: Vector, power: int = 1) -> Vector:
+    def node_sums(self, nodes: CoordinateParts, table: Vector, power: int = 1) -> Vector:
         """Return sum_t x_tf^power table[k, t] for each node, (n,), from whole rows of states."""
         if nodes.n_nodes == table.shape[0] * self.n_features:
             return self.row_sums(table, power=power).ravel()
@@ -262,15 +262,15 @@ class FeatureMap:
         sums = self.row_sums(rows, np.flatnonzero(is_present), power)
         return sums[np.searchsorted(states, nodes.states), (np.cumsum(is_present) - 1)[nodes.features]]
 
-    def adjoint(self, nodes: Split, residual: Vector) -> Vector:
+    def adjoint(self, nodes: CoordinateParts, residual: Vector) -> Vector:
         """Return sum_t x_tf residual[k, t] for each node, (n,)."""
         return self.node_sums(nodes, residual)
 
-    def squares(self, nodes: Split, table: Vector) -> Vector:
+    def squares(self, nodes: CoordinateParts, table: Vector) -> Vector:
         """Return sum_t x_tf^2 table[k, t] for each node, (n,)."""
         return self.node_sums(nodes, table, power=2)
 
-    def residual_squares(self, nodes: Split, residual: Vector, inverse_weights: Vector) -> Vector:
+    def residual_squares(self, nodes: CoordinateParts, residual: Vector, inverse_weights: Vector) -> Vector:
         """Return sum_t x_tf^2 |r| (1 - |r| / c_t) and sum_t x_tf^2 |r|, r = residual[k, t], for each node, (2, n)."""
         size, states = np.abs(residual[nodes.present]), nodes.present
         both = np.concatenate([size * (1.0 - size * inverse_weights), size])
@@ -287,13 +287,13 @@ class FeatureMap:
         """Return every node with |gradient| > threshold."""
         nodes: list[tuple[Coords, Vector]] = []
 
-        def pick(slab: Slab) -> None:
-            row, states = np.nonzero(np.abs(slab.sums) > threshold)
+        def pick(tile: FeatureTile) -> None:
+            row, states = np.nonzero(np.abs(tile.sums) > threshold)
             if row.size:
-                coords = (slab.states.start + states) * self.n_features + slab.features[row]
-                nodes.append((coords, slab.padded[row, states]))
+                coords = (tile.states.start + states) * self.n_features + tile.features[row]
+                nodes.append((coords, tile.padded[row, states]))
 
-        self.each_slab(residual, pick, least=threshold)
+        self.iter_feature_tiles(residual, pick, least=threshold)
         coords = np.concatenate([NO_COORDS, *(c for c, _ in nodes)])
         gradient = np.concatenate([NO_VALUES, *(g for _, g in nodes)])
         return sorted_screening(coords, gradient, residual.shape[0] * self.n_features)
@@ -309,21 +309,21 @@ class FeatureMap:
         perhaps others; and gradients (K, features). The norm is the sum (order 1) or Euclidean (2).
 
         Slabs that have all states are read once; otherwise features are read a second time where the sum over all
-        slabs turns out to be large.
+        tiles turns out to be large.
         """
         features = union(self.possible_rows(residual, order, bound), also)
         stays, powers = np.isin(features, also, assume_unique=True), np.zeros(features.size)
         is_one_slab = residual.shape[0] <= self.widest
         visited: list[tuple[int, Vector]] = []
 
-        def add(slab: Slab) -> None:
-            totals, n_states = powers[slab.places], slab.states.stop - slab.states.start
-            add_powers(slab.padded, n_states, inside, order, totals)
+        def add(tile: FeatureTile) -> None:
+            totals, n_states = powers[tile.places], tile.states.stop - tile.states.start
+            add_powers(tile.padded, n_states, inside, order, totals)
             if is_one_slab:  # rounding must not hide a row
-                stays[slab.places] |= totals ** (1.0 / order) * (1.0 + 1e-9) > bound
-                visited.append((slab.places.start, slab.sums[stays[slab.places]]))
+                stays[tile.places] |= totals ** (1.0 / order) * (1.0 + 1e-9) > bound
+                visited.append((tile.places.start, tile.sums[stays[tile.places]]))
 
-        self.each_slab(residual, add, features)
+        self.iter_feature_tiles(residual, add, features)
         if is_one_slab:
             visited.sort(key=lambda part: part[0])
             chosen, gradients = features[stays], np.empty((residual.shape[0], np.count_nonzero(stays)))
@@ -343,11 +343,11 @@ class FeatureMap:
         if is_open.size == 0:
             return 0
 
-        def count(slab: Slab) -> None:
-            is_small = np.abs(slab.sums) < limits[slab.features, None]
+        def count(tile: FeatureTile) -> None:
+            is_small = np.abs(tile.sums) < limits[tile.features, None]
             n_large.append(is_small.size - int(np.count_nonzero(is_small)))
 
-        self.each_slab(residual, count, is_open, least=limits)
+        self.iter_feature_tiles(residual, count, is_open, least=limits)
         return residual.shape[0] * is_open.size - sum(n_large)
 
     def item_ranges(self, weights: Vector) -> Vector:
@@ -409,11 +409,11 @@ class FeatureMap:
         out[: stored.size] = self.tile(positions, stored).T
         return out
 
-    def count_entries(self, nodes: Split) -> float:
+    def count_entries(self, nodes: CoordinateParts) -> float:
         """Return how many entries the columns of the nodes have in total."""
         return float(nodes.n_nodes) * self.n_positions
 
-    def count_active(self, nodes: Split) -> NDArray[np.int64]:
+    def count_active(self, nodes: CoordinateParts) -> NDArray[np.int64]:
         """Return how many of the nodes have their feature at each position, (N,)."""
         return np.full(self.n_positions, nodes.n_nodes, np.int64)
 
@@ -429,7 +429,7 @@ def sorted_screening(coords: Coords, gradient: Vector, n_possible: int) -> Scree
     return Screening(np.flatnonzero(is_present), table[is_present])
 
 
-def centred_weights(features: FeatureMap, weights: Any) -> Any:
+def centered_weights(features: FeatureMap, weights: Any) -> Any:
     """Return weights of the original features as weights of the map's, x - m.
 
     Implicit centring, w . x + b = w . (x - m) + b', b' = b + w . m: values are the same whatever m is; what changes is
@@ -438,7 +438,7 @@ def centred_weights(features: FeatureMap, weights: Any) -> Any:
     return _with_constant_moved(features, weights, 1.0)
 
 
-def given_weights(features: FeatureMap, weights: Any) -> Any:
+def uncentered_weights(features: FeatureMap, weights: Any) -> Any:
     """Return weights of the map's features, x - m, as weights of the original features."""
     return _with_constant_moved(features, weights, -1.0)
 
@@ -455,9 +455,9 @@ def _with_constant_moved(features: FeatureMap, weights: Any, sign: float) -> Any
     return merge_weights(weights.coords, weights.weights, constants, moves)
 
 
-def all_nodes(n_states: int, n_features: int) -> Split:
+def all_nodes(n_states: int, n_features: int) -> CoordinateParts:
     """Return the coordinates of a whole table of weights, (K, F)."""
-    return split_coords(np.arange(n_states * n_features), n_states, n_features)
+    return CoordinateParts.from_coords(np.arange(n_states * n_features), n_states, n_features)
 
 
 def scores_of(features: FeatureMap, table: Vector) -> Vector:

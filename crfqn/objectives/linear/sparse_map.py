@@ -40,7 +40,7 @@ from crfqn.kernels.sparse import (
     transpose,
     transpose_positions,
 )
-from crfqn.objectives.linear.feature_map import FeatureMap, Slab, Split, split_coords
+from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, FeatureTile
 from crfqn.objectives.linear.gram import GramSum, collatz_wielandt
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
@@ -52,7 +52,7 @@ MOST_STATES = 256  # taken row by row: the coordinates of a taxonomy's thousands
 FEWEST_ENTRIES = 8
 MOST_EMPTY = 2.0  # numbers of a table of rows for each that is asked for
 WIDEST = 64  # states of a tile: 512 bytes a position, and a bound that is still worth having
-SLAB_NUMBERS = 1 << 16  # of a position-major table at a time: 512 KB, half of an L2 cache
+FEATURE_TILE_NUMBERS = 1 << 16  # of a position-major table at a time: 512 KB, half of an L2 cache
 BLOCK_NUMBERS = 1 << 11  # gradients in a block: 16 KB, they share the L1 cache with the residuals
 SHARE_NUMBERS = 1 << 15  # gradients that a thread computes before it compares them: 256 KB
 CEILING_SHARE = 1 << 14  # features whose ceilings a thread computes at a time
@@ -119,14 +119,14 @@ class SparseMap(FeatureMap):
             centre[feature] = column[0] + weights @ (column - column[0]) / total  # a constant leaves nothing
         return centre if chosen.any() else None
 
-    def centred_at(self, centre: Vector | None) -> SparseMap:
+    def centered_at(self, centre: Vector | None) -> SparseMap:
         """Return the map of the features less `centre`, (F,): columns where it is not 0 are stored in full."""
-        return self if centre is None else SparseMap(self.store.less(centre), self.pool, centre)
+        return self if centre is None else SparseMap(self.store.centered(centre), self.pool, centre)
 
-    def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
+    def image(self, nodes: CoordinateParts, weights: Vector, scores: Vector) -> None:
         add_node_image(self.store, nodes, weights, scores, self.pool)
 
-    def adjoint(self, nodes: Split, residual: Vector) -> Vector:
+    def adjoint(self, nodes: CoordinateParts, residual: Vector) -> Vector:
         if fills_rows(self.store, nodes, residual.shape[0]):
             return self.node_sums(nodes, residual)
         store, out = self.store, np.empty(nodes.n_nodes)
@@ -134,7 +134,7 @@ class SparseMap(FeatureMap):
         self._sweep(nodes, lambda first, last: coordinate_gradients(first, last, *columns, residual, out))
         return out
 
-    def squares(self, nodes: Split, table: Vector) -> Vector:
+    def squares(self, nodes: CoordinateParts, table: Vector) -> Vector:
         if fills_rows(self.store, nodes, table.shape[0]):
             return self.node_sums(nodes, table, power=2)
         store, out = self.store, np.empty(nodes.n_nodes)
@@ -142,14 +142,14 @@ class SparseMap(FeatureMap):
         self._sweep(nodes, lambda first, last: squared_columns(first, last, *columns, table, out))
         return out
 
-    def residual_squares(self, nodes: Split, residual: Vector, inverse_weights: Vector) -> Vector:
+    def residual_squares(self, nodes: CoordinateParts, residual: Vector, inverse_weights: Vector) -> Vector:
         store, out = self.store, np.empty((2, nodes.n_nodes))
         columns = nodes.states, nodes.features, store.indptr, store.indices, store.values
         arrays = residual, inverse_weights, out[0], out[1]
         self._sweep(nodes, lambda first, last: square_sums(first, last, *columns, *arrays))
         return out
 
-    def _sweep(self, nodes: Split, run: Callable[[int, int], object]) -> None:
+    def _sweep(self, nodes: CoordinateParts, run: Callable[[int, int], object]) -> None:
         """Run a kernel over the nodes, each of which it handles alone, in parts of equal work."""
         if self.pool.n_threads == 1:
             run(0, nodes.n_nodes)
@@ -159,10 +159,10 @@ class SparseMap(FeatureMap):
         parts = cut_into_parts(work)
         self.pool.each(N_PARTS, lambda part: run(parts[part], parts[part + 1]), work[-1])
 
-    def each_slab(
+    def iter_feature_tiles(
         self,
         table: Vector,
-        visit: Callable[[Slab], object],
+        visit: Callable[[FeatureTile], object],
         features: Coords | None = None,
         least: float | Vector | None = None,
         power: int = 1,
@@ -182,7 +182,7 @@ class SparseMap(FeatureMap):
                 else:
                     transpose_positions(begin, end, rows, np.inf, to, largest)
 
-            self.pool.each_stretch(n_positions, copy)
+            self.pool.map_chunks(n_positions, copy)
             chosen = features
             if least is not None:
                 chosen = possible_features(store, self.pool, largest, least)
@@ -207,9 +207,9 @@ class SparseMap(FeatureMap):
                     entries = slice(indptr[0], indptr[-1])
                     arrays = indptr - indptr[0], store.indices[entries], np.square(store.values[entries])
                     numbers = share - share[0]
-                block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
-                feature_gradients(numbers, arrays[0][numbers], block, slab, *arrays, by_position, out)
-                visit(Slab(states, share, places, out))
+                block, tile = max(1, BLOCK_NUMBERS // width), max(64, FEATURE_TILE_NUMBERS // width)
+                feature_gradients(numbers, arrays[0][numbers], block, tile, *arrays, by_position, out)
+                visit(FeatureTile(states, share, places, out))
 
             self.pool.each(-(-chosen.size // size), run, store.indices.size * width)
 
@@ -223,7 +223,7 @@ class SparseMap(FeatureMap):
                 np.sqrt(np.einsum("ki,ki->i", rows, rows)) if order == 2 else np.abs(rows).sum(axis=0)
             )
 
-        self.pool.each_stretch(self.n_positions, run)
+        self.pool.map_chunks(self.n_positions, run)
         return possible_features(self.store, self.pool, norms, bound)
 
     def item_ranges(self, weights: Vector) -> Vector:
@@ -283,10 +283,10 @@ class SparseMap(FeatureMap):
         self.pool.each(-(-features.size // 64), gather)
         return x
 
-    def count_entries(self, nodes: Split) -> float:
+    def count_entries(self, nodes: CoordinateParts) -> float:
         return float(self.store.sizes[nodes.features].sum())
 
-    def count_active(self, nodes: Split) -> NDArray[np.int64]:
+    def count_active(self, nodes: CoordinateParts) -> NDArray[np.int64]:
         store, counts = self.store, np.zeros((1, self.n_positions))
         features, n_active = np.unique(nodes.features, return_counts=True)
         columns = np.zeros(features.size, np.int64), features, n_active.astype(np.float64)
@@ -298,12 +298,14 @@ def add_image(
     store: FeatureStore, coords: Coords, weights: Vector, scores: Vector, edges: Vector, pool: Pool
 ) -> None:
     """Add X w to the scores (K, N) and w to the edges (E,), in place; coords sorted. For prediction."""
-    nodes = split_coords(coords, scores.shape[0], store.n_features)
+    nodes = CoordinateParts.from_coords(coords, scores.shape[0], store.n_features)
     edges[nodes.edges] += weights[nodes.n_nodes :]
     add_node_image(store, nodes, weights[: nodes.n_nodes], scores, pool)
 
 
-def add_node_image(store: FeatureStore, nodes: Split, weights: Vector, scores: Vector, pool: Pool) -> None:
+def add_node_image(
+    store: FeatureStore, nodes: CoordinateParts, weights: Vector, scores: Vector, pool: Pool
+) -> None:
     """Add X w to the scores, float64 (K, N), in place: O(entries of the columns that have a weight).
 
     Threads share out the states, or stretches of positions where whole rows have weights; a score is summed in the
@@ -325,7 +327,9 @@ def add_node_image(store: FeatureStore, nodes: Split, weights: Vector, scores: V
     )
 
 
-def add_row_image(store: FeatureStore, nodes: Split, weights: Vector, scores: Vector, pool: Pool) -> None:
+def add_row_image(
+    store: FeatureStore, nodes: CoordinateParts, weights: Vector, scores: Vector, pool: Pool
+) -> None:
     """Add X w to the scores, float64 (K, N), in place, by whole rows of weights, stretch of positions by stretch."""
     n_states, width = scores.shape[0], rounded_up(scores.shape[0])
     if nodes.n_nodes == n_states * store.n_features:
@@ -341,7 +345,7 @@ def add_row_image(store: FeatureStore, nodes: Split, weights: Vector, scores: Ve
     features = np.flatnonzero(is_present)
     rows = aligned_rows(features.size, width)
     rows[(np.cumsum(is_present) - 1)[nodes.features], nodes.states] = weights
-    step = max(SLAB_NUMBERS // width // 2, -(-store.n_positions // N_PARTS))
+    step = max(FEATURE_TILE_NUMBERS // width // 2, -(-store.n_positions // N_PARTS))
 
     def run(part: int) -> None:
         first, last = part * step, min((part + 1) * step, store.n_positions)
@@ -352,7 +356,7 @@ def add_row_image(store: FeatureStore, nodes: Split, weights: Vector, scores: Ve
     pool.each(-(-store.n_positions // step), run)
 
 
-def fills_rows(store: FeatureStore, nodes: Split, n_states: int) -> bool:
+def fills_rows(store: FeatureStore, nodes: CoordinateParts, n_states: int) -> bool:
     """Return whether some coordinates are cheaper taken row by row, all states of a feature at once."""
     if nodes.n_nodes == n_states * store.n_features:
         n_present, n_features, n_entries = n_states, store.n_features, n_states * store.indices.size

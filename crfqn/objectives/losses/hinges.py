@@ -81,7 +81,7 @@ class SquaredHingeMixin:
         n = self.labels.size
         losses, slacks, residual = np.empty(n), np.empty(n), np.empty_like(scores)
         arrays = (self.labels, weights, losses, slacks, residual)
-        pool.each_stretch(n, lambda first, last: self.kernel(first, last, scores, *arrays))
+        pool.map_chunks(n, lambda first, last: self.kernel(first, last, scores, *arrays))
         return HingeEvaluation(losses, residual, NO_EDGES, slacks)
 
     def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:

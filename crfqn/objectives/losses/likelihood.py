@@ -193,8 +193,8 @@ class PartialLikelihood(StructuredLoss):
     def relevance(self) -> Vector:  # type: ignore[override]
         return np.ascontiguousarray(self.allowed.T, np.float64)
 
-    def may_cut(self) -> NDArray[np.bool_]:
-        return self.structure.may_cut(np.where(self.allowed.sum(axis=0) == 1, self.targets, -1))
+    def truncation_points(self) -> NDArray[np.bool_]:
+        return self.structure.truncation_points(np.where(self.allowed.sum(axis=0) == 1, self.targets, -1))
 
     def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
         return covariance_bounds(self.structure, weights)

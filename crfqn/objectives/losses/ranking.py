@@ -87,7 +87,7 @@ class MultilabelRanking(ScoreLoss):
         losses, slacks = np.empty(self.n_positions), np.empty(self.n_positions)
         residual, curvature = np.zeros_like(scores), np.zeros_like(scores)
         arrays = (self.starts, self.sets, weights, losses, slacks, residual, curvature)
-        pool.each_stretch(self.n_positions, lambda first, last: ranking_hinge(first, last, scores, *arrays))
+        pool.map_chunks(self.n_positions, lambda first, last: ranking_hinge(first, last, scores, *arrays))
         return HingeEvaluation(losses, residual, NO_EDGES, slacks), curvature
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:

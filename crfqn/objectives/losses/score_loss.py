@@ -162,7 +162,7 @@ class ScoreLoss:
         """Return the loss of some items, of their positions, cut at new offsets."""
         raise NotImplementedError
 
-    def may_cut(self) -> NDArray[np.bool_]:
+    def truncation_points(self) -> NDArray[np.bool_]:
         """Return before which positions an item may be cut in two, both parts having a labelling, (N,)."""
         return np.zeros(self.n_positions, bool)
 
@@ -352,8 +352,8 @@ class StructuredLoss(ScoreLoss):
     def without_bigram_features(self) -> Self:
         return replace(self, structure=self.structure.without_bigram_features)
 
-    def may_cut(self) -> NDArray[np.bool_]:
-        return self.structure.may_cut(self.targets)
+    def truncation_points(self) -> NDArray[np.bool_]:
+        return self.structure.truncation_points(self.targets)
 
     def states_of(self, labels: Labels) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         """Return the states that labels make true, and which of the labels each belongs to."""

@@ -20,7 +20,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.item_data import item_features
-from crfqn.model.labels import LabelSpace
+from crfqn.model.label_index import LabelIndex
 from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
 from crfqn.objectives.point import total
 from crfqn.papers.agarwal2014.fits import ItemStream, advanced, normal_solver, residual, ridge_of
@@ -152,7 +152,7 @@ class CalibratedLeastSquares(StagedEstimator[Calibration]):
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Calibration:
         return Calibration(**self._stage_settings, is_exclusive=is_exclusive)
 
-    def _stored_stages(self, file: ModelFile, labels: LabelSpace, n_features: int) -> Calibration:
+    def _stored_stages(self, file: ModelFile, labels: LabelIndex, n_features: int) -> Calibration:
         stages = self._new_stages((), labels.has_one_label)
         stages.read_from(file, labels.n_nodes)
         widths = {table.shape[1] for table in stages.residual_tables}

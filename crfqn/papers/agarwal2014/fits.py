@@ -104,11 +104,11 @@ def normal_solver(objective: Objective, ridge: Vector) -> Callable[[Vector], Vec
     gradients if they take fewer operations, as with sparse features of items in memory. They are scaled by the
     diagonal; if they do not converge, a factor is made."""
     if objective.whole is None:  # each step would be a pass
-        return Factor.of(objective.gram(), ridge).solve
+        return Factor.from_matrix(objective.gram(), ridge).solve
     features, n_features = objective.whole.map, objective.n_features
     n_products = 2.0 * features.count_entries(all_nodes(objective.n_states, n_features))
     if CG_STEPS * n_products * DENSE_PRODUCTS >= n_features**3 / 3:
-        return Factor.of(objective.gram(), ridge).solve
+        return Factor.from_matrix(objective.gram(), ridge).solve
     diagonal = features.weighted_squares(objective.whole.weights) + ridge
     scales = np.where(diagonal > 0, diagonal, 1.0)
     factors: list[Factor] = []  # one, once it was needed
@@ -124,7 +124,7 @@ def normal_solver(objective: Objective, ridge: Vector) -> Callable[[Vector], Vec
             solution, status = cg(system, table.ravel(), rtol=CG_TOL, maxiter=MOST_CG_STEPS, M=inverse)
             if status == 0:
                 return solution.reshape(table.shape)
-            factors.append(Factor.of(objective.gram(), ridge))
+            factors.append(Factor.from_matrix(objective.gram(), ridge))
         return factors[0].solve(table)
 
     return solve
@@ -146,7 +146,7 @@ def fit_residual(objective: Objective, l2: float, is_last_free: bool) -> Vector:
     # sum_i c_i x_i x_i' and the residual below, (F + K, F): one pass over features that are made in every pass.
     equations = total(np.concatenate([part.gram(), residual(part)]) for part in objective.parts)
     n_features = equations.shape[1]
-    factor = Factor.of(equations[:n_features], ridge_of(n_features, l2, is_last_free))
+    factor = Factor.from_matrix(equations[:n_features], ridge_of(n_features, l2, is_last_free))
     return factor.solve(equations[n_features:])
 
 

@@ -18,10 +18,10 @@ from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, SolverTable
 from crfqn.estimators.estimator import available_if
-from crfqn.estimators.items import ItemEstimator, ItemParameters
-from crfqn.estimators.labels import LabelSets
+from crfqn.estimators.item_estimator import ItemEstimator, ItemParameters
+from crfqn.estimators.multilabel_targets import MultilabelTargets
 from crfqn.estimators.settings import Settings
-from crfqn.model.labels import LabelSpace
+from crfqn.model.label_index import LabelIndex
 from crfqn.model.model import Decoding
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, named_link
@@ -73,7 +73,7 @@ class LeastSquaresPredictions:
         """Whether an item has one label."""
         return self.current_model.labels.has_one_label
 
-    def targets_of_sets(self, sets: LabelSets) -> Vector:
+    def targets_of_sets(self, sets: MultilabelTargets) -> Vector:
         """Return the label sets as vertices of the simplex or of the hypercube, (K, I)."""
         return np.ascontiguousarray(sets.table.toarray().T)
 
@@ -196,7 +196,7 @@ class GeneralizedLeastSquares(ItemParameters, Settings, LeastSquaresPredictions,
     tol: float = 1e-3
     link: Any = AUTO
 
-    def make_loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
+    def make_loss(self, labels: LabelIndex, n_items: int, targets: Any) -> ScoreLoss:
         potential = potential_of(self.link, labels.has_one_label)
         if isinstance(potential, LogSumExp) and not labels.has_one_label:
             raise InputError(
@@ -210,7 +210,7 @@ class GeneralizedLeastSquares(ItemParameters, Settings, LeastSquaresPredictions,
         potential = potential_of(self.current_model.trained.settings["link"], self.is_exclusive)
         return clipped(potential.gradient(scores), self.is_exclusive)
 
-    def is_centred(self, labels: LabelSpace) -> bool:
+    def is_centered(self, labels: LabelIndex) -> bool:
         """The softmax is the only link of the table that ignores a constant added to all scores."""
         return isinstance(potential_of(self.link, labels.has_one_label), LogSumExp)
 

@@ -55,7 +55,7 @@ class Factor:
     shift: float
 
     @classmethod
-    def of(cls, matrix: Vector, ridge: Vector | float = 0.0) -> Factor:
+    def from_matrix(cls, matrix: Vector, ridge: Vector | float = 0.0) -> Factor:
         """Factorise matrix + diag(ridge), positive semidefinite (F, F), in F^3 / 3 operations, the diagonal scaled to 1
         before, so that the units of the features make no difference."""
         diagonal = np.diag(matrix) + ridge
@@ -100,7 +100,7 @@ class GLS(Solver):
         coords = objective.support.coords()
         n_features = objective.n_features
         ridge = penalty.l2_of(coords).reshape(-1, n_features).max(axis=0)
-        factor = Factor.of(objective.gram(), ridge)
+        factor = Factor.from_matrix(objective.gram(), ridge)
         here = SmoothPoint(objective, penalty, coords, start)
         origin, w, length = start, here.w, 1.0
         del start

@@ -23,18 +23,18 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.items import set_weights
-from crfqn.data.labels import encode_known_labels, item_labels
+from crfqn.data.label_arrays import encode_known_labels, item_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.item_data import READ, Columns, Targets, check_classes, read_rows, validated
-from crfqn.estimators.items import ItemPredictions
-from crfqn.estimators.labels import LabelSets, are_sets
+from crfqn.estimators.item_estimator import ItemPredictions
+from crfqn.estimators.multilabel_targets import MultilabelTargets, are_sets
 from crfqn.estimators.problem import Callbacks, CallbackSupportMixin, pass_on_interrupt, with_tasks
 from crfqn.model.content import ModelContent, finite, read_names, read_size
-from crfqn.model.labels import LabelSpace
+from crfqn.model.label_index import LabelIndex
 from crfqn.model.trained import Fitted, FittedModel, Trained
 from crfqn.papers.agarwal2014.fits import ItemStream
 from crfqn.papers.agarwal2014.generalized import HALF, LEAST_SQUARES_PARAMETERS, LeastSquaresPredictions
@@ -206,11 +206,11 @@ class HeldOut:
         self._predictions, self._number, self._prepared = np.zeros(self.targets.shape), 0, None
 
     @classmethod
-    def of(cls, checked: Any, space: LabelSpace, X: Any, y: Any) -> HeldOut:
+    def from_items(cls, checked: Any, space: LabelIndex, X: Any, y: Any) -> HeldOut:
         """Return items with labels of the space, and columns as those of `checked`; InputError for others."""
         X = validated(checked, canonical(X), reset=False, **READ)
         if not space.has_one_label:
-            table = LabelSets.among(y, space.classes).table
+            table = MultilabelTargets.among(y, space.classes).table
             check_consistent_length(X, table)
             return cls(X, table.toarray().T, False)
         names = column_or_1d(item_labels(y))
@@ -253,7 +253,7 @@ def split_off(X: Any, targets: Targets, fraction: float, seed: int) -> tuple[Any
     return X[train], training, HeldOut(X[test], table[:, test], space.has_one_label)
 
 
-def labels_of_blocks(blocks: Iterable[tuple[Any, Any]], checked: Any) -> LabelSets:
+def labels_of_blocks(blocks: Iterable[tuple[Any, Any]], checked: Any) -> MultilabelTargets:
     """Read all blocks once; return their labels. `checked` takes the columns' names, which others must have, too."""
     if not hasattr(blocks, "__iter__") or isinstance(blocks, Iterator):
         raise InputError(
@@ -273,7 +273,7 @@ def labels_of_blocks(blocks: Iterable[tuple[Any, Any]], checked: Any) -> LabelSe
         whole = scipy.sparse.vstack(labels).tocsr()
     else:
         whole = np.concatenate([np.asarray(item_labels(y)) for y in labels])
-    sets = LabelSets.of(whole)
+    sets = MultilabelTargets.from_y(whole)
     check_classes(sets.classes)
     return sets
 
@@ -319,7 +319,7 @@ StagesT = TypeVar("StagesT", bound=StageList)
 class StagedModel(FittedModel):
     """A fitted list of stages; validation_score : as the estimators have it, None without held-out items."""
 
-    labels: LabelSpace
+    labels: LabelIndex
     stages: Any
     feature_names: list[str] | None = None
     validation_score: Vector | None = None
@@ -373,7 +373,7 @@ class StagedEstimator(
         """Return a model without stages, for rows that come in blocks."""
 
     @abstractmethod
-    def _stored_stages(self, file: ModelFile, labels: LabelSpace, n_features: int) -> StagesT:
+    def _stored_stages(self, file: ModelFile, labels: LabelIndex, n_features: int) -> StagesT:
         """Return the stages of a model file."""
 
     @property
@@ -409,7 +409,7 @@ class StagedEstimator(
         self.check_parameters()
         X, targets, columns = read_rows(X, y, sample_weight, self)
         space, parts, reading = targets.space, [(X, targets)], self.with_model(columns)
-        held_out = None if validation is None else HeldOut.of(reading, space, *validation)
+        held_out = None if validation is None else HeldOut.from_items(reading, space, *validation)
         stops_early = X.shape[0] >= FEWEST_SPLIT if self.early_stopping == AUTO else bool(self.early_stopping)
         if held_out is None and stops_early:  # stages are learnt from a part, then as many from the whole
             *part, held_out = split_off(X, targets, self.validation_fraction, self._seed)
@@ -443,8 +443,8 @@ class StagedEstimator(
             raise InputError("early_stopping: expected validation=(X, y) beside blocks, got none")
         reading = self.with_model(Columns())
         sets = labels_of_blocks(blocks, reading)
-        space = LabelSpace.flat(sets.classes, sets.form)
-        held_out = None if validation is None else HeldOut.of(reading, space, *validation)
+        space = LabelIndex.flat(sets.classes, sets.form)
+        held_out = None if validation is None else HeldOut.from_items(reading, space, *validation)
         weights = set_weights(None, self.class_weight, sets.classes, sets.table)
         weights = np.ones(sets.table.shape[0]) if weights is None else weights
         with Pool(self.n_threads) as pool:
@@ -457,7 +457,7 @@ class StagedEstimator(
     def _learn_stages(
         self,
         columns: Columns,
-        space: LabelSpace,
+        space: LabelIndex,
         held_out: HeldOut | None,
         items: ItemStream,
         whole: ItemStream | None = None,
@@ -531,7 +531,7 @@ class StagedEstimator(
             warn_caller(f"{result.message} ({result.n_iter} stages)", ConvergenceWarning)
         return self
 
-    def _start_stages(self, columns: Columns, space: LabelSpace, items: ItemStream) -> StagesT:
+    def _start_stages(self, columns: Columns, space: LabelIndex, items: ItemStream) -> StagesT:
         """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
         if (
             self.warm_start
@@ -552,7 +552,7 @@ class StagedEstimator(
     def _keep_stages(
         self,
         columns: Columns,
-        space: LabelSpace,
+        space: LabelIndex,
         stages: StagesT,
         trace: Trace,
         scores: list[float],
@@ -643,7 +643,7 @@ class StagedEstimator(
         Basis(self.basis)
 
     def model_of_file(self, file: ModelFile) -> StagedModel:
-        labels = LabelSpace.of_file(file, has_sets=True)
+        labels = LabelIndex.of_file(file, has_sets=True)
         n_features = read_size(file, labels.n_nodes)
         return StagedModel(
             kind=self.KIND,

@@ -27,8 +27,8 @@ from crfqn.data.features import FeatureStore
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.model.content import ModelContent
-from crfqn.model.labels import LabelSpace
-from crfqn.objectives.linear.dense_map import DenseMap, Joined
+from crfqn.model.label_index import LabelIndex
+from crfqn.objectives.linear.dense_map import DenseMap, HStackMap
 from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, scores_of
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.potentials import LINKS, Potential
@@ -123,7 +123,7 @@ class Stages(StageList):
         if is_plain:
             return features
         functions = np.ascontiguousarray(self.basis(predictions).T)
-        return Joined([features, DenseMap(functions, offsets, self.has_constant, pool)])
+        return HStackMap([features, DenseMap(functions, offsets, self.has_constant, pool)])
 
     def advance(self, prepared: tuple[Any, Pool], number: int, predictions: Vector) -> Vector:
         rows, pool = prepared
@@ -327,7 +327,7 @@ class StagewiseRegression(StagedEstimator[Stages]):
     def from_stored(cls, settings: dict[str, Any]) -> Self:
         return super().from_stored(settings | {"generator": restored_generator(settings["generator"])})
 
-    def _stored_stages(self, file: ModelFile, labels: LabelSpace, n_features: int) -> Stages:
+    def _stored_stages(self, file: ModelFile, labels: LabelIndex, n_features: int) -> Stages:
         arrays = {
             name.removeprefix(SOURCE): array for name, array in file.arrays.items() if name.startswith(SOURCE)
         }

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.projection import PIVOT, SEED, simplex_rows
-from crfqn.objectives.linear.feature_map import FeatureMap, Split
+from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.papers.blondel2014.sub_solver_kernels import METHODS, SubSolver, sweep_items_by
 from crfqn.penalties import ElasticNet
@@ -119,7 +119,7 @@ class DualKernelItems(DualItems):
         def visit(items: NDArray[np.int64], slacks: Vector, findings: Vector) -> None:
             sweep_items_by(items, None, square, diagonal, state, scores, self.solver, least, slacks, findings)
 
-        return ItemSweep.of(places[order], np.full(order.size, scores.size), visit)
+        return ItemSweep.from_visits(places[order], np.full(order.size, scores.size), visit)
 
     def certify(self, order: NDArray[np.int64]) -> Certified:
         self._write_back()
@@ -242,7 +242,7 @@ class GramMap(FeatureMap):
             self.n_made += values.size
             yield part, values
 
-    def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
+    def image(self, nodes: CoordinateParts, weights: Vector, scores: Vector) -> None:
         """Add the scores of an expansion, in place."""
         expansion = np.zeros((len(scores), self.n_items))
         expansion[nodes.states, nodes.features] = weights
@@ -256,9 +256,9 @@ class GramMap(FeatureMap):
             for part, values in self._blocks(others, used) if used.size else ():
                 scores[:, part] += expansion[:, used] @ values.T
 
-    def adjoint(self, nodes: Split, residual: Vector) -> Vector:
+    def adjoint(self, nodes: CoordinateParts, residual: Vector) -> Vector:
         """Return sum_t kernel(x_f, x_t) residual[k, t] for each node, (n,)."""
         sums = np.zeros((len(residual), self.n_items))
         states, items = np.divmod(np.flatnonzero(residual), self.n_items)
-        self.image(Split(states, items, items[:0]), residual[states, items], sums)
+        self.image(CoordinateParts(states, items, items[:0]), residual[states, items], sums)
         return sums[nodes.states, nodes.features]

@@ -18,19 +18,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights, Vector
 from crfqn.data.items import check_item_weights, item_weights
-from crfqn.data.labels import encode_labels, item_labels
+from crfqn.data.label_arrays import encode_labels, item_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.item_data import Columns, validated
-from crfqn.estimators.items import ItemPredictions
-from crfqn.estimators.labels import share_right
+from crfqn.estimators.item_estimator import ItemPredictions
+from crfqn.estimators.multilabel_targets import share_right
 from crfqn.estimators.problem import pass_on_interrupt
 from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_entries, read_labels
 from crfqn.model.trained import Fitted, FittedModel, Trained
 from crfqn.objectives.executors import LocalParts
-from crfqn.objectives.linear.feature_map import split_coords
+from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.part import Part
 from crfqn.papers.blondel2014.gram_map import GramMap, KernelNorm, KernelObjective
@@ -373,7 +373,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
 
         def product(coords: NDArray[np.int64], values: Vector) -> Vector:
             scores = np.zeros((n_classes, gram.n_items))
-            gram.image(split_coords(coords, n_classes, gram.n_items), values, scores)
+            gram.image(CoordinateParts.from_coords(coords, n_classes, gram.n_items), values, scores)
             return scores.reshape(-1)[coords]
 
         seed, solver = 0, self.solver

@@ -1,6 +1,6 @@
 """A bound on the loss in the place of a penalty's strength: minimise the penalty subject to loss(w) <= eta.
 
-Chierchia et al. (2015), equation 8. `BoundedLoss` is what an estimator trains on under `constraint=eta`.
+Chierchia et al. (2015), equation 8. `BoundedLoss` is what an estimator trains on under `loss_bound=eta`.
 """
 
 from __future__ import annotations

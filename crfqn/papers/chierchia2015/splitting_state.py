@@ -18,7 +18,7 @@ import numpy as np
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import UnsupportedObjectiveError
 from crfqn.kernels.projection import PIVOT, simplex_rows
-from crfqn.objectives.linear.feature_map import FeatureMap, Split
+from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.part import PartPoint
@@ -147,7 +147,9 @@ class HingeSplitting(MethodState):
 
 def gram_times(map: FeatureMap, u: Vector) -> Vector:
     """Return X X' u, (1, N)."""
-    every = Split(np.zeros(map.n_features, np.int64), np.arange(map.n_features), np.empty(0, np.int64))
+    every = CoordinateParts(
+        np.zeros(map.n_features, np.int64), np.arange(map.n_features), np.empty(0, np.int64)
+    )
     image = np.zeros_like(u)
     map.image(every, map.adjoint(every, u), image)
     return image

@@ -20,7 +20,7 @@ from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.linear.feature_map import split_coords
+from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.losses.likelihood import LikelihoodEvaluation
 from crfqn.objectives.losses.score_loss import StructuredLoss
 from crfqn.objectives.objective import MethodState
@@ -91,7 +91,7 @@ class BlockState(MethodState):
         self.blocks = np.arange(self.n_features + (loss.n_edges > 0))  # the edges are the last
         self.chain = prepare_chain(point, loss, structure) if isinstance(structure, Chain) else None
         self.tree = prepare_tree(point, loss, structure) if isinstance(structure, Taxonomy) else None
-        split = split_coords(point.coords, self.n_states, self.n_features)
+        split = CoordinateParts.from_coords(point.coords, self.n_states, self.n_features)
         self.features, row = np.unique(split.features, return_inverse=True)
         self.nodes, self.edges = np.zeros((self.features.size, self.n_states)), np.zeros(loss.n_edges)
         self.nodes[row, split.states] = point.weights[: row.size]
@@ -239,7 +239,7 @@ def prepare_chain(point: PartPoint, loss: StructuredLoss, chain: Chain) -> Chain
     owner = point.part
     n_states, n_positions, n_items = owner.n_states, owner.n_positions, owner.n_items
     observed = loss.observed_edges(owner.weights)
-    scores, edges = chain.ruled(point.scores, point.edges)
+    scores, edges = chain.masked_scores(point.scores, point.edges)
     width = -(-n_states // LANES) * LANES
     indptr, indices, values = owner.map.store.by_feature
     state = ChainState(

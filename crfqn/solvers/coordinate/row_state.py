@@ -34,7 +34,7 @@ from crfqn.solvers.coordinate.row_kernels import (
     list_weights,
     sweep_rows,
 )
-from crfqn.threads import STRETCH, cut_into_parts, in_time
+from crfqn.threads import CHUNK_SIZE, cut_into_parts, in_time
 
 Indices = NDArray[np.int64]
 
@@ -121,7 +121,7 @@ class RowBlocks(MethodState):
 
     def fill_losses(self) -> None:
         """Find the losses of the positions from the margins, and with the logistic loss the probabilities."""
-        self.objective.pool.each_stretch(
+        self.objective.pool.map_chunks(
             self.objective.n_positions, lambda first, last: fill_losses(self.state, first, last)
         )
 
@@ -276,13 +276,13 @@ class AndersonHistory:
         (U U')^-1 1. O(N K) for each point.
         """
         owner, n_points = blocks.objective, len(self.row_weights)
-        n, each_stretch = owner.n_positions, owner.pool.each_stretch
+        n, map_chunks = owner.n_positions, owner.pool.map_chunks
         # U U', sum_i weight_i <u_a(i), u_b(i)>, of which the kernel makes the lower half.
-        parts = np.zeros((-(-n // STRETCH), n_points - 1, n_points - 1))
-        each_stretch(
+        parts = np.zeros((-(-n // CHUNK_SIZE), n_points - 1, n_points - 1))
+        map_chunks(
             n,
             lambda first, last: add_step_products(
-                first, last, self.margins[:n_points], blocks.part.weights, parts[first // STRETCH]
+                first, last, self.margins[:n_points], blocks.part.weights, parts[first // CHUNK_SIZE]
             ),
         )
         lower = parts.sum(axis=0)
@@ -294,7 +294,7 @@ class AndersonHistory:
         shares = np.linalg.solve(products, np.ones(len(products)))
         shares /= shares.sum()
         margins = aligned_rows(*blocks.state.margins.shape)
-        each_stretch(n, lambda first, last: combine(first, last, self.margins[1:n_points], shares, margins))
+        map_chunks(n, lambda first, last: combine(first, last, self.margins[1:n_points], shares, margins))
         weights = sum(share * table for share, table in zip(shares, self.row_weights[1:], strict=True))
         margin_state = blocks.state._replace(
             margins=margins,

@@ -54,7 +54,7 @@ class ItemSweep(NamedTuple):
     mean: float
 
     @classmethod
-    def of(
+    def from_visits(
         cls,
         order: NDArray[np.int64],
         operations: Vector,
@@ -232,7 +232,7 @@ class DualItems(MethodState):
         n_entries = np.full(order.size, rows.n_columns)
         if not rows.n_columns:
             n_entries = rows.indptr[order + 1] - rows.indptr[order]
-        return ItemSweep.of(order, weights.shape[1] * (n_entries + 1), visit)
+        return ItemSweep.from_visits(order, weights.shape[1] * (n_entries + 1), visit)
 
     def descend_face(self, most: int) -> FaceDescent:
         """Minimise equation 3 over the variables within their bounds by conjugate gradients, at most so many steps;

@@ -77,7 +77,7 @@ class OnlineStart:
     """
 
     epochs: int = 6
-    dearest: float = 4.0
+    max_epoch_cost: float = 4.0
 
     def suits(self, objective: Objective, penalty: Penalty) -> bool:
         """Return whether to learn item by item, as `SGDL1` does: one l1 and l2 for all weights, and text
@@ -94,7 +94,7 @@ class OnlineStart:
             and objective.n_positions >= FEWEST_POSITIONS
             and objective.n_coords > FEW_WEIGHTS
             and objective.n_node_coords <= MOST_WEIGHTS
-            and of_epoch <= self.dearest * operations.of_pass
+            and of_epoch <= self.max_epoch_cost * operations.of_pass
             and has_state(objective.without_bigram_features(), SGDState)
         )
 

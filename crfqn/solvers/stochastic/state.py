@@ -18,7 +18,7 @@ from crfqn.arrays import NO_COORDS, Coords, SparseWeights, Vector
 from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.viterbi import TransitionMask
-from crfqn.objectives.linear.feature_map import split_coords
+from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import Point
 from crfqn.solvers.stochastic.item_kernels import (
@@ -220,7 +220,7 @@ class LearnedRows(MethodState):
 
     def places(self, coords: Coords) -> tuple[Coords, Coords]:
         """Return the rows and columns of sorted coordinates in the dense arrays."""
-        split = split_coords(coords, self.n_states, self.n_features)
+        split = CoordinateParts.from_coords(coords, self.n_states, self.n_features)
         edges = EdgeLayout(self.n_states).split(split.edges)
         return (
             np.concatenate([split.features, self.n_features + edges.from_]),

@@ -1,4 +1,4 @@
-"""MulticlassClassifier with blocks of features (`feature_groups`) and a bound on the loss (`constraint`)."""
+"""MulticlassClassifier with blocks of features (`feature_groups`) and a bound on the loss (`loss_bound`)."""
 
 from __future__ import annotations
 
@@ -103,18 +103,18 @@ def test_a_feature_that_no_item_has_stays_zero_in_a_block_that_does_not(irises, 
 def test_a_bound_is_the_other_form_of_a_strength(irises, regularised):
     """At the loss of the regularised model the least penalty is that model's (Chierchia et al. 2015, section 2.2)."""
     bound = hinge_of(regularised, *irises)
-    found = model(group_l1=1.0, constraint=bound).fit(*irises)
+    found = model(group_l1=1.0, loss_bound=bound).fit(*irises)
     assert found.result_.status is Status.WITHIN_BOUND
     assert hinge_of(found, *irises) <= bound * (1.0 + 2e-5)
     assert norms_of(found, "l1/l2").sum() == pytest.approx(norms_of(regularised, "l1/l2").sum(), rel=1e-3)
 
 
 def test_settings_are_kept(irises, tmp_path):
-    found = model(feature_groups=np.array(GROUPS), constraint=60.0).fit(*irises)
+    found = model(feature_groups=np.array(GROUPS), loss_bound=60.0).fit(*irises)
     found.save(tmp_path / "irises.crfqn")
     kept = load(tmp_path / "irises.crfqn")
     assert kept.feature_groups == GROUPS
-    assert kept.constraint == 60.0
+    assert kept.loss_bound == 60.0
     np.testing.assert_array_equal(kept.predict(irises[0]), found.predict(irises[0]))
     np.testing.assert_array_equal(clone(kept).fit(*irises).coef_.toarray(), found.coef_.toarray())
 
@@ -127,11 +127,11 @@ def test_settings_are_kept(irises, tmp_path):
         ({"feature_groups": [0, 1]}, r"feature_groups: expected .* 4 labels, one a feature"),
         ({"feature_groups": [0.5, 1.0, 2.0, 3.0]}, "feature_groups: expected .* 4 labels"),
         ({"penalty": "l1", "l1": 1.0, "group_l1": None}, "feature_groups: .* 'l1' has no groups; expected None"),
-        ({"constraint": -1.0}, r"constraint: expected None or a finite number > 0, got -1\.0"),
-        ({"constraint": np.inf}, "constraint: expected None or a finite number > 0, got inf"),
-        ({"constraint": "3"}, "constraint: expected None or a finite number > 0, got '3'"),
-        ({"constraint": 9.0, "loss": "logistic"}, "constraint: a bound on the loss needs loss='hinge', got loss='log"),
-        ({"constraint": 9.0, "solver": "dual"}, r"solver: with loss='hinge' .* expected one of \['auto', 'fbpd'\]"),
+        ({"loss_bound": -1.0}, r"loss_bound: expected None or a finite number > 0, got -1\.0"),
+        ({"loss_bound": np.inf}, "loss_bound: expected None or a finite number > 0, got inf"),
+        ({"loss_bound": "3"}, "loss_bound: expected None or a finite number > 0, got '3'"),
+        ({"loss_bound": 9.0, "loss": "logistic"}, "loss_bound: a bound on the loss needs loss='hinge', got loss='log"),
+        ({"loss_bound": 9.0, "solver": "dual"}, r"solver: with loss='hinge' .* expected one of \['auto', 'fbpd'\]"),
     ],
     ids=str,
 )  # fmt: skip

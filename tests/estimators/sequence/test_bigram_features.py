@@ -56,7 +56,7 @@ def small(seed=0):
     given = random_problem(seed, is_binary=True, item_weights=(1.0, 2.0, 0.5, 1.0, 1.0, 0.0))
     z = (np.random.default_rng(seed).random((given.targets.size, 2)) < 0.6).astype(float)
     problem = BigramProblem(**vars(given), z=z)
-    chain = Chain(problem.offsets, 3, contexts=Contexts.of(scipy.sparse.csr_array(z)))
+    chain = Chain(problem.offsets, 3, contexts=Contexts.from_matrix(scipy.sparse.csr_array(z)))
     features = SparseMap(FeatureStore.from_matrix(problem.x, problem.offsets))
     return problem, build_objective(features, Likelihood(chain, problem.targets), problem.item_weights)
 
@@ -139,7 +139,7 @@ def test_unknown_labels_rules_and_validation_items(trained):
     X, y, sequences, _ = trained
     partial = [[None, *labels[1:]] for labels in y]
     rules = crfqn.Transitions(forbidden=[("x", "z")])
-    fitted = ChainCRF(l1=0.2, constraints=rules, constrain="decoding").fit(sequences, partial)
+    fitted = ChainCRF(l1=0.2, transition_rules=rules, enforce_rules_in="decoding").fit(sequences, partial)
     paths = fitted.predict(X)
     assert not any(("x", "z") in pairwise(path) for path in paths)
     held = ChainCRF(l1=0.2).fit(sequences, y, validation=items_of(5, seed=1))

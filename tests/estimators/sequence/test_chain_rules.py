@@ -53,14 +53,14 @@ def test_scheme_in_training_and_decoding(data, model):
 
 def test_rules_in_decoding_alone_leave_training_as_it_is(data):
     plain = ChainCRF(l1=0.05, n_threads=1).fit(*data)
-    ruled = ChainCRF(l1=0.05, n_threads=1, scheme="IOB2", constrain="decoding").fit(*data)
+    ruled = ChainCRF(l1=0.05, n_threads=1, scheme="IOB2", enforce_rules_in="decoding").fit(*data)
     np.testing.assert_array_equal(plain.coef_.toarray(), ruled.coef_.toarray())
     spans_of(ruled.predict(HARD)[0], "IOB2")
 
 
 def test_what_was_seen(data):
     X, y = [[["a"], ["b"]], [["a"], ["b"], ["c"]]], [["A", "B"], ["A", "B", "C"]]
-    found = ChainCRF(l1=0.01, constraints="seen", n_threads=1).fit(X, y)
+    found = ChainCRF(l1=0.01, transition_rules="seen", n_threads=1).fit(X, y)
     assert found.rules_.transitions.tolist() == [[False, True, False], [False, False, True], [False] * 3]
     assert found.predict([[["c"], ["c"]]])[0] == ["A", "B"]
     with pytest.raises(InputError, match="item 1: no labelling keeps the rules"):
@@ -105,10 +105,10 @@ def test_transitions_by_name():
     (lambda: Transitions(start="A"), "start: expected a collection of labels"),
     (lambda: Transitions(scheme="IOBX"), "scheme: expected one of IOB1"),
     (lambda: Transitions(seen=1), "seen: expected True or False"),
-    (lambda: Transitions.from_json({"x": 1}), "constraints: expected a table"),
-    (lambda: ChainCRF(constraints=[("A", "B")]).fit([[["a"]]], [["A"]]), "expected a crfqn.Transitions"),
+    (lambda: Transitions.from_json({"x": 1}), "transition_rules: expected a table"),
+    (lambda: ChainCRF(transition_rules=[("A", "B")]).fit([[["a"]]], [["A"]]), "expected a crfqn.Transitions"),
     (lambda: ChainCRF(scheme=3).fit([[["a"]]], [["A"]]), "scheme: expected one of"),
-    (lambda: ChainCRF(constrain="training").fit([[["a"]]], [["A"]]), "constrain: expected one of"),
+    (lambda: ChainCRF(enforce_rules_in="training").fit([[["a"]]], [["A"]]), "enforce_rules_in: expected one of"),
     (lambda: ChainCRF(on_violation="skip").fit([[["a"]]], [["A"]]), "on_violation: expected one of"),
 ])  # fmt: skip
 def test_rules_that_make_no_sense(wrong, message):
@@ -117,7 +117,7 @@ def test_rules_that_make_no_sense(wrong, message):
 
 
 def test_two_schemes_are_refused():
-    both = ChainCRF(scheme="IOB1", constraints=Transitions(scheme="IOB2"))
+    both = ChainCRF(scheme="IOB1", transition_rules=Transitions(scheme="IOB2"))
     with pytest.raises(InputError, match="expected one scheme, got scheme='IOB1'"):
         both.fit([[["a"]]], [["O"]])
 
@@ -129,13 +129,13 @@ def test_model_files_keep_the_rules(data, model, tmp_path):
     assert loaded.predict_nbest(HARD, 3) == model.predict_nbest(HARD, 3)
     assert loaded.scheme == "BIO"
     named = Transitions(forbidden=[("O", "O")])
-    other = ChainCRF(l1=0.5, constraints=named, on_violation="drop", n_threads=1)
+    other = ChainCRF(l1=0.5, transition_rules=named, on_violation="drop", n_threads=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         other.fit(*data)
     other.save(tmp_path / "o.crfqn")
     loaded = crfqn.load(tmp_path / "o.crfqn")
-    assert loaded.constraints == named
+    assert loaded.transition_rules == named
     np.testing.assert_array_equal(loaded.rules_.transitions, other.rules_.transitions)
     plain = ChainCRF(l1=0.5, n_threads=1).fit(*data)
     plain.save(tmp_path / "p.crfqn")

@@ -63,7 +63,7 @@ SETTINGS = {
     "online": {"solver": "averaged-perceptron"},
     "sgd": {"l1": 0.05, "solver": "sgd", "random_state": 0},
     "frank-wolfe": {"loss": "hinge", "l1": 0.0, "l2": 1.0, "solver": "block-frank-wolfe"},
-    "rules": {"l1": 0.05, "constraints": "seen"},
+    "rules": {"l1": 0.05, "transition_rules": "seen"},
 }
 
 

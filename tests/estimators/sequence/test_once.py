@@ -117,7 +117,7 @@ def test_items_are_opened_under_all_constraints(engine):
 def test_types_of_spans_are_named_with_a_scheme():
     rng = np.random.default_rng(0)
     classes = ["B-X", "I-X", "O"]
-    model = weighted(rng, classes, constraints=Transitions(scheme="IOB2", once=["X"]))
+    model = weighted(rng, classes, transition_rules=Transitions(scheme="IOB2", once=["X"]))
     X = [rng.normal(size=(6, 4)) for _ in range(20)]
     assert any(labels.count("B-X") > 1 for labels in model.predict(X, once=[]))
     assert all(labels.count("B-X") <= 1 for labels in model.predict(X))
@@ -149,12 +149,12 @@ def test_the_rule_is_kept_by_files_and_taggers(tmp_path):
 
 def test_another_rule_replaces_that_of_the_constraints_in_a_file(tmp_path):
     rng = np.random.default_rng(5)
-    model = weighted(rng, ["a", "b"], constraints=Transitions(once=["a"]))
+    model = weighted(rng, ["a", "b"], transition_rules=Transitions(once=["a"]))
     model.save(tmp_path / "model.crfqn")
     assert Model.open(tmp_path / "model.crfqn").once == ("a",)
     Model.open(tmp_path / "model.crfqn").with_once(["b"]).save(tmp_path / "changed.crfqn")
     again = load(tmp_path / "changed.crfqn")
-    assert (again.once, again.constraints.once, again.model_.once) == (["b"], None, ("b",))
+    assert (again.once, again.transition_rules.once, again.model_.once) == (["b"], None, ("b",))
 
 
 def test_a_search_that_is_held_up_takes_another_label_in(monkeypatch):
@@ -184,8 +184,8 @@ def test_names_are_checked():
             model.predict(X, once=once)
     with pytest.raises(InputError, match="once: expected"):
         ChainCRF(once="a").fit(X, y)
-    with pytest.raises(InputError, match="as a parameter or in constraints, got both"):
-        ChainCRF(once=["a"], constraints=Transitions(once=["b"])).fit(X, y)
+    with pytest.raises(InputError, match="as a parameter or in transition_rules, got both"):
+        ChainCRF(once=["a"], transition_rules=Transitions(once=["b"])).fit(X, y)
 
 
 def held_up(n_states, length):

@@ -43,7 +43,7 @@ def train(folder: Path, scheduler: str | None = None, every: int = 1) -> ChainCR
     """Train, with a checkpoint after every step."""
     given = data() if scheduler is None else ([partial(data, 0, 100), partial(data, 100)],)
     settings = {"tol": TOL, "stop": "certificate", "max_iter": 1000, "n_threads": 1}
-    model = ChainCRF(l1=1.0, checkpoint=folder, checkpoint_every=every, client=scheduler, **settings)
+    model = ChainCRF(l1=1.0, checkpoint=folder, checkpoint_every=every, dask_client=scheduler, **settings)
     return model.fit(*given)
 
 

@@ -47,7 +47,7 @@ def weights_by_name(model: ChainCRF) -> dict:
 class TestAsEpochsOfFit:
     @pytest.mark.parametrize("n_epochs", [1, 3])
     @pytest.mark.parametrize(
-        "settings", [{}, {"random_state": 5}, {"constraints": Transitions(start=["odd", "even"])}]
+        "settings", [{}, {"random_state": 5}, {"transition_rules": Transitions(start=["odd", "even"])}]
     )
     def test_chains(self, solver, n_epochs, settings):
         weights = np.arange(40) % 3
@@ -158,8 +158,8 @@ class TestGoingOn:
     def test_items_that_break_rules(self):
         rules = Transitions(forbidden=[("odd", "odd")])
         with pytest.raises(InputError, match="the rules do not allow 'odd' behind 'odd'"):
-            ChainCRF(solver="averaged-perceptron", constraints=rules).partial_fit(X, Y, CLASSES)
-        model = ChainCRF(solver="averaged-perceptron", constraints=rules, on_violation="drop")
+            ChainCRF(solver="averaged-perceptron", transition_rules=rules).partial_fit(X, Y, CLASSES)
+        model = ChainCRF(solver="averaged-perceptron", transition_rules=rules, on_violation="drop")
         with pytest.warns(UserWarning, match="break the rules and are left out"):
             model.partial_fit(X, Y, CLASSES)
         for labels in model.predict(X):
@@ -285,7 +285,7 @@ class TestMistakes:
     @pytest.mark.parametrize(("settings", "arguments", "message"), [
         ({}, (X, Y), "classes: expected all labels in the first call of partial_fit, got None"),
         ({}, (X, Y, []), "classes: expected at least one label"),
-        ({"constraints": "seen"}, (X, Y, CLASSES), "constraints: in batches they cannot be what was seen"),
+        ({"transition_rules": "seen"}, (X, Y, CLASSES), "transition_rules: in batches they cannot be what was seen"),
         ({"all_possible_states": False}, (X, Y, CLASSES), "all_possible_states: in batches expected True"),
         ({}, (X, [None, *Y[1:]], CLASSES), "item 0"),
         ({"l1": -1}, (X, Y, CLASSES), "l1: expected"),

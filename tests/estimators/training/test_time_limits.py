@@ -71,7 +71,7 @@ def settings_of(kind):
     elif kind is MulticlassClassifier:
         for loss, (penalty, strengths) in itertools.product(FLAT, PENALTIES.items()):
             yield {"loss": loss, "penalty": penalty, **strengths}
-        yield {"loss": "hinge", "penalty": "l1", "l1": 1.0, "constraint": 0.5}
+        yield {"loss": "hinge", "penalty": "l1", "l1": 1.0, "loss_bound": 0.5}
     elif kind is MultilabelRanker:
         for penalty, strengths in PENALTIES.items():
             yield {"penalty": penalty, **strengths}
@@ -138,7 +138,7 @@ def test_steps_among_planes_end():
 def test_no_shift_is_sought_for_ever():
     """Where sums of products have overflowed, no diagonal makes their matrix definite."""
     with ends_within(HANGS), pytest.raises(InputError, match="have overflowed: scale the features"):
-        Factor.of(np.array([[1.0, 1e10], [1e10, 1.0]]))
+        Factor.from_matrix(np.array([[1.0, 1e10], [1e10, 1.0]]))
 
 
 INTERRUPTED = """

@@ -12,7 +12,7 @@ from taxonomy_items import ANY, LEAVES, PADDED, PARENTS, X, Y, class_scores, fit
 
 import crfqn
 from crfqn import TaxonomyCRF
-from crfqn.model.labels import LabelSpace, descend_tree, name_array
+from crfqn.model.label_index import LabelIndex, descend_tree, name_array
 from crfqn.taxonomy.tree import LabelTree
 
 
@@ -133,7 +133,7 @@ def test_arrays_of_names_hold_the_names(names, kind):
 
 def test_classes_that_cannot_be_sorted_keep_the_order_of_the_tree():
     tree = LabelTree.star(["b", 2, "a"])
-    space = LabelSpace.of_tree(tree, np.arange(3), None, "/")
+    space = LabelIndex.of_tree(tree, np.arange(3), None, "/")
     assert space.classes.tolist() == ["b", 2, "a"]
     assert space.nodes.tolist() == [0, 1, 2]
 

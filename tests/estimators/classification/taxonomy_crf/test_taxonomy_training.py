@@ -34,7 +34,7 @@ from taxonomy_items import (
 
 from crfqn import MulticlassCRF, TaxonomyCRF
 from crfqn.errors import InputError
-from crfqn.model.labels import LabelSpace
+from crfqn.model.label_index import LabelIndex
 from crfqn.result import Status
 from crfqn.taxonomy.tree import LabelTree
 
@@ -222,7 +222,7 @@ class TestIntercept:
         model = fitted(GRAPH, y, labels=labels, l1=2.0, fit_intercept=True, tol=1e-6)
         counts = model.predict_proba(X).sum(axis=0)
         np.testing.assert_allclose(counts, [(y == name).sum() for name in model.classes_], atol=1e-5)
-        assert model.model_.labels.centred(model.intercept_) == pytest.approx(model.intercept_, abs=1e-12)
+        assert model.model_.labels.centered(model.intercept_) == pytest.approx(model.intercept_, abs=1e-12)
         assert abs(model.intercept_[:3].sum()) < 1e-12
         if labels == "leaves":
             assert (
@@ -240,14 +240,14 @@ class TestIntercept:
         is_label = is_leaf | (rng.random(n) < 0.2)
         nodes = np.flatnonzero(is_label).astype(np.int32)
         tree = LabelTree(tuple(map(str, range(n))), parents)
-        space = LabelSpace(nodes, nodes, tree=tree, separator="/")
+        space = LabelIndex(nodes, nodes, tree=tree, separator="/")
 
         def relative(intercepts):
             sums = space.over(1).path_scores(intercepts[:, None])[nodes, 0]
             return sums - sums[0]
 
         intercepts = rng.normal(size=n)
-        centred = space.centred(intercepts)
+        centred = space.centered(intercepts)
         np.testing.assert_allclose(relative(centred), relative(intercepts), atol=1e-12)
         # What no probability shows is added at random: the result must not.
         hidden = intercepts + 3.0 * (parents < 0)
@@ -255,8 +255,8 @@ class TestIntercept:
             shift = rng.normal()
             hidden[k] += shift
             hidden[parents == k] -= shift
-        np.testing.assert_allclose(space.centred(hidden), centred, atol=1e-12)
-        np.testing.assert_allclose(space.centred(centred), centred, atol=1e-12)
+        np.testing.assert_allclose(space.centered(hidden), centred, atol=1e-12)
+        np.testing.assert_allclose(space.centered(centred), centred, atol=1e-12)
 
 
 def test_many_names_are_no_ground_for_a_warning():

@@ -20,7 +20,7 @@ from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.model.content import LARGEST_TABLE, ModelContent, add_labels, read_labels
-from crfqn.taxonomy.labels import RowForm, check_separator
+from crfqn.taxonomy.label_paths import PathRowFormat, check_separator
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ FORMS = (ONE_LABEL, "table", "sparse table", "sets")
 
 
 @dataclass(frozen=True, eq=False)
-class LabelSpace:
+class LabelIndex:
     """Labels and their nodes.
 
     classes : (n_classes,); nodes : the number of each one's node, int32 (n_classes,)
@@ -46,18 +46,18 @@ class LabelSpace:
     nodes: NDArray[np.int32]
     form: str = ONE_LABEL
     tree: LabelTree | None = None
-    rows: RowForm | None = None
+    rows: PathRowFormat | None = None
     separator: str = ""
 
     @classmethod
-    def flat(cls, classes: NDArray, form: str = ONE_LABEL) -> LabelSpace:
+    def flat(cls, classes: NDArray, form: str = ONE_LABEL) -> LabelIndex:
         """Return the space of labels without a taxonomy."""
         return cls(classes, np.arange(classes.size, dtype=np.int32), form)
 
     @classmethod
     def of_tree(
-        cls, tree: LabelTree, nodes: NDArray[np.integer], rows: RowForm | None, separator: str
-    ) -> LabelSpace:
+        cls, tree: LabelTree, nodes: NDArray[np.integer], rows: PathRowFormat | None, separator: str
+    ) -> LabelIndex:
         """Return the space of these label nodes, classes sorted where they can be; InputError for too deep a tree."""
         tree.check_depth()
         names = [tree.names[node] for node in nodes]
@@ -109,7 +109,7 @@ class LabelSpace:
             content.metadata["integer_levels"] = list(self.rows.integer_levels)
 
     @classmethod
-    def of_file(cls, file: ModelFile, has_sets: bool, has_tree: bool = False) -> LabelSpace:
+    def of_file(cls, file: ModelFile, has_sets: bool, has_tree: bool = False) -> LabelIndex:
         """Return the labels that `add_to` has stored; ModelFileError where they do not fit together."""
         if not has_tree:
             form = file.metadata["form"] if has_sets else ONE_LABEL
@@ -154,7 +154,7 @@ class LabelSpace:
             return labels
         return self.rows.rows(["" if label is None else label for label in labels.tolist()], self.separator)
 
-    def centred(self, intercepts: Vector) -> Vector:
+    def centered(self, intercepts: Vector) -> Vector:
         """Return the intercepts (K,) of the same probabilities with mean 0 under each node that is no label: what its
         children share can be its own. Without a penalty to choose, another order of items would end elsewhere."""
         result, forest = intercepts.copy(), self.forest
@@ -169,7 +169,7 @@ class LabelSpace:
         return result
 
 
-def read_rows(file: ModelFile, tree: LabelTree, separator: str) -> RowForm | None:
+def read_rows(file: ModelFile, tree: LabelTree, separator: str) -> PathRowFormat | None:
     """Return the form of labels as rows of parts, None for names; ModelFileError unless the taxonomy's names fit. More
     levels than the tree's are accepted: a table may have columns that none of its rows used."""
     longest = max(1 + str(name).count(separator) for name in tree.names)
@@ -179,13 +179,13 @@ def read_rows(file: ModelFile, tree: LabelTree, separator: str) -> RowForm | Non
     n_levels = file.count("label_levels", longest, longest + MOST_UNUSED)
     integer_levels = file.metadata.get("integer_levels", [])
     if not integer_levels:
-        return RowForm(n_levels)
-    possible = RowForm(n_levels, tuple(range(n_levels))).of_tree(tree.names, separator).integer_levels
+        return PathRowFormat(n_levels)
+    possible = PathRowFormat(n_levels, tuple(range(n_levels))).of_tree(tree.names, separator).integer_levels
     if not isinstance(integer_levels, list) or not all(level in possible for level in integer_levels):
         raise ModelFileError(
             f"{file.path}: integer_levels: expected levels of integers, got {integer_levels!r}"
         )
-    return RowForm(n_levels, tuple(integer_levels))
+    return PathRowFormat(n_levels, tuple(integer_levels))
 
 
 def name_array(names: Sequence[Hashable]) -> NDArray:

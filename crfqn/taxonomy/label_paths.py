@@ -1,6 +1,6 @@
 """Labels of a taxonomy in the forms of users' data: names, or rows of the parts of a path.
 
-Rows are tuples, or an array padded with "" as for the library hiclass; `PathLabels` converts them into names, and
+Rows are tuples, or an array padded with "" as for the library hiclass; `PathTargets` converts them into names, and
 names back into rows. Shapes: n labels or paths, D levels.
 """
 
@@ -20,8 +20,8 @@ from crfqn.messages import describe, shorten
 
 
 @dataclass(frozen=True)
-class RowForm:
-    """Form of labels that are rows of the parts of a path: the number of columns, and those whose parts are integers.
+class PathRowFormat:
+    """Columns of labels that are rows of the parts of a path: their number, and those whose parts are integers.
     Other columns are texts."""
 
     n_levels: int
@@ -44,7 +44,7 @@ class RowForm:
         dtype: Any = object if len(kinds) > 1 else kinds.pop()
         return np.array(rows, dtype).reshape(len(rows), self.n_levels)[number]
 
-    def of_tree(self, names: Iterable[Any], separator: str) -> RowForm:
+    def of_tree(self, names: Iterable[Any], separator: str) -> PathRowFormat:
         """Return the form of the paths to all nodes of a taxonomy, by their names; a level has texts if one of its
         parts is not an integer."""
         paths = [str(name).split(separator) for name in names]
@@ -55,16 +55,16 @@ class RowForm:
             if not (part.removeprefix("-").isdecimal() and str(int(part)) == part)
         }
         levels = tuple(level for level in self.integer_levels if level not in texts)
-        return RowForm(max(self.n_levels, *map(len, paths)), levels)
+        return PathRowFormat(max(self.n_levels, *map(len, paths)), levels)
 
 
 @dataclass(frozen=True, eq=False)
-class PathLabels:
+class PathTargets:
     """Labels as names of nodes, (n,): as given, or the parts of each row joined by the separator, then with the `form`
     of the rows, as many columns as the longest has, or as the array."""
 
     names: NDArray
-    form: RowForm | None = None
+    form: PathRowFormat | None = None
 
     @property
     def is_rows(self) -> bool:
@@ -72,7 +72,7 @@ class PathLabels:
         return self.form is not None
 
     @classmethod
-    def of(cls, y: Any, separator: str = "/") -> PathLabels:
+    def from_y(cls, y: Any, separator: str = "/") -> PathTargets:
         """Return labels that are names, or rows of the parts of a tree path, as names; InputError names the item.
 
         The parts of a row of y, (n, D) or n sequences, are strings or whole numbers; "", None and NaN fill it up at the
@@ -98,7 +98,7 @@ class PathLabels:
         names = np.array(joined_rows(rows, separator, "item"), dtype=str)
         columns = itertools.zip_longest(*rows, fillvalue="")
         levels = tuple(level for level, column in enumerate(columns) if _are_integers(column))
-        return cls(names, RowForm(max([width, *map(len, rows)]), levels))
+        return cls(names, PathRowFormat(max([width, *map(len, rows)]), levels))
 
 
 def joined_rows(rows: Sequence[tuple], separator: str, noun: str) -> list[str]:

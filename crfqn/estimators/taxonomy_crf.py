@@ -8,20 +8,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.labels import item_labels
+from crfqn.data.label_arrays import item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, STRUCTURED_SOLVERS
 from crfqn.estimators.estimator import available_if, has_probabilities, of_model
 from crfqn.estimators.item_classifier import ClassProbabilities
-from crfqn.estimators.items import ItemEstimator, ItemParameters
+from crfqn.estimators.item_estimator import ItemEstimator, ItemParameters
 from crfqn.estimators.settings import STRUCTURED_PARAMETERS, Settings
 from crfqn.messages import shorten
-from crfqn.model.items import ItemModel
-from crfqn.model.labels import LabelSpace
+from crfqn.model.item_model import ItemModel
+from crfqn.model.label_index import LabelIndex
 from crfqn.model.trained import Fitted
 from crfqn.parameters import with_parameter_documentation
-from crfqn.taxonomy.labels import PathLabels, RowForm, check_separator
+from crfqn.taxonomy.label_paths import PathRowFormat, PathTargets, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 
 
@@ -115,15 +115,17 @@ class TaxonomyCRF(ItemParameters, Settings, ClassProbabilities, ItemEstimator):
             )
         check_separator(self.separator)
 
-    def label_names(self, y: Any) -> tuple[Any, RowForm | None]:
+    def label_names(self, y: Any) -> tuple[Any, PathRowFormat | None]:
         if y is None:
             return y, None
         y = item_labels(y)
-        labels = PathLabels.of(y, self.separator)
+        labels = PathTargets.from_y(y, self.separator)
         return (labels.names if labels.is_rows else y), labels.form
 
-    def learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[LabelSpace, NDArray[np.int32]]:
-        known = PathLabels(classes, rows)
+    def learn_labels(
+        self, classes: NDArray, rows: PathRowFormat | None
+    ) -> tuple[LabelIndex, NDArray[np.int32]]:
+        known = PathTargets(classes, rows)
         tree = open_taxonomy(self.taxonomy, known, self.separator)
         nodes = find_nodes(tree, classes, self.taxonomy, known.is_rows)
         is_label = tree.is_leaf if self.labels == "leaves" else np.ones(tree.n_nodes, bool)
@@ -134,7 +136,7 @@ class TaxonomyCRF(ItemParameters, Settings, ClassProbabilities, ItemEstimator):
                 "labels='nodes' lets items stop there"
             )
         rows = None if rows is None else rows.of_tree(tree.names, self.separator)
-        return LabelSpace.of_tree(tree, np.flatnonzero(is_label), rows, self.separator), nodes
+        return LabelIndex.of_tree(tree, np.flatnonzero(is_label), rows, self.separator), nodes
 
     def model_of_file(self, file: ModelFile) -> ItemModel:
         model = super().model_of_file(file)

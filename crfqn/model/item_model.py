@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.data.items import LARGEST_VALUE, check_values, wrong_value
-from crfqn.data.labels import encode_known_labels
+from crfqn.data.label_arrays import encode_known_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.data.token_rows import Rows
@@ -43,7 +43,7 @@ from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Term, explana
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.featurizers import Table, Words
 from crfqn.model.label_constraints import check_threshold, is_probable
-from crfqn.model.labels import LabelSpace, descend_tree
+from crfqn.model.label_index import LabelIndex, descend_tree
 from crfqn.model.model import INTERCEPT, Decoding, Model, read_temperature
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.texts import are_texts
@@ -51,7 +51,7 @@ from crfqn.model.trained import Trained
 from crfqn.model.uncertainty import find_measure
 from crfqn.model.unknown_features import warn_of_unknown
 from crfqn.model.weights import WeightMatrix
-from crfqn.taxonomy.labels import PathLabels
+from crfqn.taxonomy.label_paths import PathTargets
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 
@@ -82,19 +82,19 @@ class ItemModel(Model):
 
     Attributes
     ----------
-    labels : LabelSpace
+    labels : LabelIndex
     has_taxonomy : bool, whether the tree was given, and not made of the labels
     thresholds : of label sets, None where an item has one label
     """
 
-    labels: LabelSpace
+    labels: LabelIndex
     has_taxonomy: bool = False
     thresholds: Thresholds | None = None
 
     @classmethod
     def of_file(cls, file: ModelFile) -> Self:
         """Return the model of a file's content; ModelFileError, or another error, where it does not fit together."""
-        labels = LabelSpace.of_file(file, file.kind in OF_SETS, has_tree=file.kind == TAXONOMY)
+        labels = LabelIndex.of_file(file, file.kind in OF_SETS, has_tree=file.kind == TAXONOMY)
         n_features = read_size(file, labels.n_nodes)
         shape, thresholds = (labels.n_nodes, n_features), None
         if file.kind == RANKER and not labels.has_one_label:
@@ -104,7 +104,7 @@ class ItemModel(Model):
             kind=file.kind,
             classes_=labels.classes,
             n_features_in_=n_features,
-            weights=WeightMatrix.of(read_entries(file, NODE, STATE, FEATURE, shape), shape),
+            weights=WeightMatrix.from_entries(read_entries(file, NODE, STATE, FEATURE, shape), shape),
             intercept=finite(file, "intercept", (labels.n_nodes,)),
             dense_coef_=read_dense(file, labels.n_nodes),
             loss=file.table("settings").get("loss", "logistic"),  # not a parameter of all estimators
@@ -233,7 +233,7 @@ class ItemModel(Model):
 
     def _codes(self, y: Any) -> NDArray[np.int32]:
         """Return the numbers of labels among the classes; InputError for labels that are not among them."""
-        names = y if self.labels.tree is None else PathLabels.of(y, self.labels.separator).names
+        names = y if self.labels.tree is None else PathTargets.from_y(y, self.labels.separator).names
         return encode_known_labels(names, np.arange(len(names) + 1), self.classes_)
 
     def _mean_loss(self, X: Any, y: Any, engine: Any) -> Callable[[float], float]:
@@ -393,7 +393,7 @@ class ItemModel(Model):
         if matrix.dtype.kind not in "biuf":
             raise InputError(f"expected numbers, got an array of {matrix.dtype}")
         check_values(matrix, place_of, self.names)
-        rows = Rows.of(matrix)
+        rows = Rows.from_items(matrix)
         if is_sparse:
             self._warn_of_unknown(rows, warns)
         return rows

@@ -18,13 +18,13 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from crfqn.arrays import Vector
 from crfqn.choices import STRENGTHS
-from crfqn.data.labels import item_labels
+from crfqn.data.label_arrays import item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.blocks import Blocks
 from crfqn.estimators.estimator import Estimator, Feature, available_if, prepare, strongest_features, train
 from crfqn.estimators.item_data import Columns, encode_row_blocks, encode_rows, known_rows
-from crfqn.estimators.labels import LabelSets, check_no_rows, share_right
+from crfqn.estimators.multilabel_targets import MultilabelTargets, check_no_rows, share_right
 from crfqn.estimators.problem import (
     CallbackSupportMixin,
     Encoded,
@@ -34,14 +34,14 @@ from crfqn.estimators.problem import (
     check_validation,
     with_tasks,
 )
+from crfqn.model.item_model import ItemModel
 from crfqn.model.item_space import ItemSpace
-from crfqn.model.items import ItemModel
-from crfqn.model.labels import LabelSpace
+from crfqn.model.label_index import LabelIndex
 from crfqn.model.trained import Fitted
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.model.weights import FittedArray, FittedDense, FittedMatrix
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.taxonomy.labels import RowForm
+from crfqn.taxonomy.label_paths import PathRowFormat
 
 
 def takes_sets(model: Any) -> bool:
@@ -97,18 +97,20 @@ class ItemPredictions(ClassifierMixin):
     def feature_names_in_(self, names: NDArray[np.object_]) -> None:
         self.model_ = replace(self.model_, feature_names=names.tolist())
 
-    def label_names(self, y: Any) -> tuple[Any, RowForm | None]:
+    def label_names(self, y: Any) -> tuple[Any, PathRowFormat | None]:
         """Return one label an item, and the form of labels that are rows of parts, else None."""
         check_no_rows(y)
         return item_labels(y), None
 
-    def learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[LabelSpace, NDArray[np.int32]]:
+    def learn_labels(
+        self, classes: NDArray, rows: PathRowFormat | None
+    ) -> tuple[LabelIndex, NDArray[np.int32]]:
         """Return the labels to choose from, and the node of each of the `classes` that occur, sorted; `rows`: their
         form as of `_label_names`."""
-        space = LabelSpace.flat(classes)
+        space = LabelIndex.flat(classes)
         return space, space.nodes
 
-    def targets_of_sets(self, sets: LabelSets) -> Any:
+    def targets_of_sets(self, sets: MultilabelTargets) -> Any:
         """Return label sets in the form that the loss takes, where items may have several labels."""
         raise NotImplementedError
 
@@ -186,7 +188,10 @@ class ItemPredictions(ClassifierMixin):
         check_is_fitted(self)
         if self.current_model.labels.has_one_label:
             return share_right(self.label_names(y)[0], best_labels(self, X), self.classes_, sample_weight)
-        truth, predicted = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
+        truth, predicted = (
+            MultilabelTargets.among(y, self.classes_).table,
+            scipy.sparse.csr_array(self.predict(X)),
+        )
         check_consistent_length(truth, predicted)
         from sklearn.metrics import accuracy_score  # takes 25 MB
 
@@ -211,7 +216,7 @@ class ItemEstimator(ItemPredictions, CallbackSupportMixin, Estimator):
 
     STARTS_FROM = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
 
-    loss_form: Any
+    loss_variant: Any
 
     @property
     def kept_features_(self) -> NDArray[np.int64]:
@@ -300,15 +305,15 @@ class ItemEstimator(ItemPredictions, CallbackSupportMixin, Estimator):
         X = known_rows(self.with_model(columns), X)
         return X, y, X.shape[0]
 
-    def make_loss(self, labels: LabelSpace, n_items: int, targets: Any) -> ScoreLoss:
+    def make_loss(self, labels: LabelIndex, n_items: int, targets: Any) -> ScoreLoss:
         """Return the loss of scores to minimise, of `targets`, int32 (I,)."""
-        return self.loss_form.loss_class.over(labels.over(n_items), targets)
+        return self.loss_variant.loss_class.over(labels.over(n_items), targets)
 
     def adapted_source(self, source: InMemory, targets: Any) -> Source:
         """Return the items with what a loss has besides, by default nothing."""
         return source
 
-    def is_centred(self, labels: LabelSpace) -> bool:
+    def is_centered(self, labels: LabelIndex) -> bool:
         """Return whether the loss stays as it is where all intercepts are shifted alike."""
         return True
 

@@ -17,14 +17,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from crfqn.data.items import check_item_weights
-from crfqn.data.labels import check_any_known, encode_known_labels, encode_labels, item_labels
+from crfqn.data.label_arrays import check_any_known, encode_known_labels, encode_labels, item_labels
 from crfqn.data.matrices import check_sparse
 from crfqn.errors import InputError
-from crfqn.model.labels import ONE_LABEL
+from crfqn.model.label_index import ONE_LABEL
 
 
 @dataclass(frozen=True, eq=False)
-class LabelSets:
+class MultilabelTargets:
     """The label set of each item, a row of a csr_array of ones (I, K) with ascending columns; `classes` (K,) are of a
     table the numbers of its columns."""
 
@@ -33,7 +33,7 @@ class LabelSets:
     form: str
 
     @classmethod
-    def of(cls, y: Any) -> LabelSets:
+    def from_y(cls, y: Any) -> MultilabelTargets:
         """Return the sets that `y` holds; tables are told from labels as by scikit-learn's `type_of_target`."""
         if are_sets(y):
             offsets = np.cumsum([0, *map(len, y)], dtype=np.int64)
@@ -64,10 +64,10 @@ class LabelSets:
         return cls(classes, make_table(codes, offsets, classes.size), ONE_LABEL)
 
     @classmethod
-    def among(cls, y: Any, classes: NDArray) -> LabelSets:
+    def among(cls, y: Any, classes: NDArray) -> MultilabelTargets:
         """Return the sets that `y` holds, of the known labels `classes`; InputError for others."""
         if not are_sets(y):
-            sets = cls.of(y)
+            sets = cls.from_y(y)
             if sets.table.shape[1] == classes.size and sets.form != ONE_LABEL:
                 return sets
             raise InputError(
@@ -77,13 +77,13 @@ class LabelSets:
         codes = encode_known_labels([list(labels) for labels in y], offsets, classes)
         return cls(classes, make_table(codes, offsets, classes.size), "sets")
 
-    def take(self, items: NDArray[np.intp]) -> LabelSets:
+    def take(self, items: NDArray[np.intp]) -> MultilabelTargets:
         """Return the sets of some items; labels that none of them has are dropped, but no columns of a table."""
         table = self.table[items]
         if "table" in self.form:
-            return LabelSets(self.classes, table, self.form)
+            return MultilabelTargets(self.classes, table, self.form)
         seen = np.unique(table.indices)
-        return LabelSets(self.classes[seen], table[:, seen], self.form)
+        return MultilabelTargets(self.classes[seen], table[:, seen], self.form)
 
 
 def are_sets(y: Any) -> bool:

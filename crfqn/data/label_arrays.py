@@ -245,7 +245,7 @@ def encode_partial_labels(labels: NDArray | list, offsets: NDArray[np.int64]) ->
     return PartialLabels(classes, *_encoded(choices, classes.tolist()))
 
 
-def encode_constraints(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.bool_]:
+def encode_allowed_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.bool_]:
     """Return the labels that `y` allows at each position, bool (K, N): None allows all, a set its members. InputError
     if the counts differ, and (named by position) for a label not in `classes`."""
     labels = flat_partial_labels(y, offsets)

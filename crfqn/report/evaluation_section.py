@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.labels import label_text, position_labels
+from crfqn.data.label_arrays import label_text, position_labels
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.metrics.evaluation import Scores, Spelling, known_labels
 from crfqn.model.answers import LABEL_SETS, LabelAnswers
 from crfqn.model.explanations import Explanation
-from crfqn.model.items import ItemModel
+from crfqn.model.item_model import ItemModel
 from crfqn.model.model import Model
 from crfqn.model.sequences import SequenceModel
 from crfqn.plot.matrices import ConfusionDisplay
@@ -47,7 +47,7 @@ class EvaluationSection:
     source: str = ""
 
     @classmethod
-    def of(cls, model: Any, data: Any, source: str = "") -> EvaluationSection:
+    def from_model(cls, model: Any, data: Any, source: str = "") -> EvaluationSection:
         """Return the evaluation of an estimator on a pair (X, y); InputError unless it is one of the same items."""
         if not isinstance(data, tuple | list) or len(data) != 2:
             raise InputError(f"data: expected a pair (X, y), got {describe(data)}")
@@ -79,7 +79,7 @@ class EvaluationSection:
         """Return the confusion matrix, of many labels the MOST_LABELS with the most errors; None for sets."""
         if self.has_sets:
             return None
-        display = ConfusionDisplay.of(*self.flat, normalize="true")
+        display = ConfusionDisplay.from_labels(*self.flat, normalize="true")
         names = display.display_labels.tolist()
         if len(names) <= MOST_LABELS:
             return display
