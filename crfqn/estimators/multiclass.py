@@ -219,7 +219,7 @@ class MulticlassCRF(MulticlassSettings, ClassProbabilities, ItemEstimator):
     """
 
     KIND = "multiclass-crf"
-    ENOUGH: ClassVar[float] = 0.03
+    DEFAULT_TOL: ClassVar[float] = 0.03
 
     loss: str = field(default="logistic", init=False)
     margin: float = field(default=0.0, init=False)

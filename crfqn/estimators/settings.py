@@ -95,7 +95,7 @@ class Settings:
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     SOLVERS: ClassVar[SolverTable] = SOLVERS
     LOSS_VARIANTS: ClassVar[Mapping[str, LossVariant]] = STRUCTURED  # of the parameter `loss`
-    ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
+    DEFAULT_TOL: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
     NEEDS_OPTIMUM: ClassVar[bool] = True  # of strengths that are set: a looser tolerance may cost accuracy
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*NOT_SAVED, "checkpoint", "checkpoint_every", "scoring")
     RESERVOIR: ClassVar[int] = 10_000  # items that `partial_fit` keeps at most, with solvers that minimise
@@ -149,7 +149,7 @@ class Settings:
             and self.loss_variant.loss_class.has_curvature
             and self.NEEDS_OPTIMUM
         )
-        return self.tol_or(OPTIMAL if self.stop != "estimate" or needs_optimum else self.ENOUGH)
+        return self.tol_or(OPTIMAL if self.stop != "estimate" or needs_optimum else self.DEFAULT_TOL)
 
     def tol_or(self, automatic: float) -> float:
         return automatic if is_auto(self.tol) else float(self.tol)
@@ -240,7 +240,7 @@ class ChainSettings(Settings):
 
     PARAMETERS: ClassVar = STRUCTURED_PARAMETERS
     SOLVERS: ClassVar = STRUCTURED_SOLVERS
-    ENOUGH: ClassVar[float] = 0.03
+    DEFAULT_TOL: ClassVar[float] = 0.03
     NOT_SAVED: ClassVar = (*Settings.NOT_SAVED, "dask_client", "worker_timeout")
     NEEDS_OPTIMUM: ClassVar[bool] = False
 

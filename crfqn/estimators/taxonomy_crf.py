@@ -87,7 +87,7 @@ class TaxonomyCRF(ItemParameters, Settings, ClassProbabilities, ItemEstimator):
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*Settings.NOT_SAVED, "taxonomy")
     PARAMETERS: ClassVar = STRUCTURED_PARAMETERS
     SOLVERS: ClassVar = STRUCTURED_SOLVERS
-    ENOUGH: ClassVar[float] = 0.03
+    DEFAULT_TOL: ClassVar[float] = 0.03
 
     l2: float | str | None = field(default=AUTO, kw_only=False)
     dense_l2: float = 1.0

@@ -276,7 +276,7 @@ def test_settings_of_the_solver(recipe_file):
     assert parse_recipe(json.loads(json.dumps(recipe.as_dict())), recipe.source) == recipe
     model = build_estimator(recipe)
     assert (type(model.solver).__name__, model.solver.memory, model.solver.entry.most) == ("ProxQN", 20, 7)
-    assert (model.solver.entry.outside, model.solver.cooling) == (0.5, 0.1)  # the defaults
+    assert (model.solver.entry.excluded_fraction, model.solver.cooling) == (0.5, 0.1)  # the defaults
     assert build_estimator(recipe, solver="owl-qn").solver == "owl-qn"
     sgd = SOLVER.replace("prox-qn", "sgd").split("memory")[0] + "eta0 = 1\ncalibration_items = 5"
     seeds = [
@@ -294,7 +294,7 @@ def test_settings_of_the_solver(recipe_file):
         ("memory = 20", "memory = 2.5", r"\[solver\.settings\] memory = 2\.5: expected integer"),
         ("memory = 20", "memory = true", r"\[solver\.settings\] memory = true: expected integer"),
         ("memory = 20", "entry = 3", r"\[solver\.settings\] entry = 3: expected a section \[solver\.settings\.entry\]"),
-        ("most = 7", "least = 7", r"\[solver\.settings\.entry\] has an unknown key: least = 7.*allowed: most, outside"),
+        ("most = 7", "least = 7", r"entry\] has an unknown key: least = 7.*allowed: most, excluded_fraction"),
         ("'prox-qn'", "'auto'", r"\[solver\.settings\] needs \[solver\] name, .*expected .*prox-qn, "),
         ("'prox-qn'", "'newton'", "solver: expected one of .*, got 'newton'"),
     ],

@@ -45,7 +45,7 @@ class TestModels:
         path = quiet(ChainCRF(), X, Y, grid=LocalGrid(5), validation=(X, Y))
         for model in path.models:
             alone = ChainCRF(model.l1_, model.l2_, tol=1e-6).fit(X, Y)
-            assert model.result_.value == pytest.approx(alone.result_.value, rel=2 * ChainCRF.ENOUGH)
+            assert model.result_.value == pytest.approx(alone.result_.value, rel=2 * ChainCRF.DEFAULT_TOL)
         default = ChainCRF().fit(X, Y)
         assert (path.l1[0], path.l2[0]) == pytest.approx((default.l1_, default.l2_))
         assert path.l2[0] > 0

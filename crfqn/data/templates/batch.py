@@ -72,9 +72,9 @@ class TokenBatch:
         at the first position of an item."""
         if pattern.kind == BIGRAM:
             return np.arange(self.n_positions) > self.start
-        if pattern.only:
+        if pattern.restricted_to:
             offsets = self.columns.offsets
-            edges = offsets[1:] - 1 if pattern.only == LAST_POSITION else offsets[:-1]
+            edges = offsets[1:] - 1 if pattern.restricted_to == LAST_POSITION else offsets[:-1]
             here = np.zeros(self.n_positions, bool)
             here[edges[self.columns.lengths > 0]] = True
             return here

@@ -245,14 +245,14 @@ class Pattern:
     """Pattern of names: literals[0] + value of macros[0] + literals[1] + ... + literals[k].
 
     A macro that reaches beyond the item gives a mark, such as `_B-1`, if the pattern `has_marks`; else the pattern has
-    no feature there. `only` restricts a pattern to the first or the last position of an item. `kind` is UNIGRAM, BIGRAM
-    or BOTH.
+    no feature there. `restricted_to` limits a pattern to the first or the last position of an item. `kind` is UNIGRAM,
+    BIGRAM or BOTH.
     """
 
     literals: tuple[str, ...]
     macros: tuple[Macro, ...] = ()
     has_marks: bool = True
-    only: str = EVERYWHERE
+    restricted_to: str = EVERYWHERE
     kind: str = UNIGRAM
 
     def name(self, values: tuple[str, ...]) -> str:

@@ -20,7 +20,10 @@ from crfqn.data.templates.patterns import FIRST_POSITION, FORMS, LAST_POSITION, 
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
-ENDS = (Pattern(("__BOS__",), only=FIRST_POSITION), Pattern(("__EOS__",), only=LAST_POSITION))
+ENDS = (
+    Pattern(("__BOS__",), restricted_to=FIRST_POSITION),
+    Pattern(("__EOS__",), restricted_to=LAST_POSITION),
+)
 PART = re.compile(r"([^\s|=\[\]]+)\[([+-]?[0-9]+)\]")
 
 # Of a first tagger.
@@ -122,7 +125,10 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
 def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
     """Return these patterns for a column of words, named as in `word_features` (a flag with its value, `title=true`),
     and for other columns up to two positions away, alone and with a neighbour: `pos[-1]=DT`, `pos[-1]|pos[0]=DT|NN`."""
-    first, last = Pattern((FIRST,), only=FIRST_POSITION), Pattern((LAST,), only=LAST_POSITION)
+    first, last = (
+        Pattern((FIRST,), restricted_to=FIRST_POSITION),
+        Pattern((LAST,), restricted_to=LAST_POSITION),
+    )
     patterns = [Pattern((BIAS,)), first, last]
     patterns += [_joined(f"{name}=", Macro(View(word, WORD_FORMS[name]), 0)) for name in WORD_FORMS]
     for offset, names in AROUND:

@@ -53,16 +53,17 @@ class TopViolators:
     first steps make many weights non-zero that are zero at the optimum.
 
     most : at most max(most, 2 non-zeros) coordinates are active in an epoch, besides a ridge; None: all that violate
-    outside : an epoch ends at this share of the largest violation outside of its active set
+    excluded_fraction : an epoch ends if the largest violation in its active set is at most this fraction of the
+        largest one outside of it
     """
 
     most: int | None = 2000
-    outside: float = 0.5
+    excluded_fraction: float = 0.5
 
     def __post_init__(self) -> None:
         if self.most is not None:
             check_numbers(self, 1, "most")
-        check_numbers(self, 0, "outside")
+        check_numbers(self, 0, "excluded_fraction")
 
     @property
     def uses_curvature(self) -> bool:
@@ -97,7 +98,7 @@ class TopViolators:
         return active
 
     def goal(self, goal: float, active: ScreenedPoint) -> float:
-        return max(goal, self.outside * active.max_excluded_violation)
+        return max(goal, self.excluded_fraction * active.max_excluded_violation)
 
 
 @dataclass(frozen=True)
