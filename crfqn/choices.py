@@ -121,8 +121,8 @@ class LossSpec:
     estimator : the estimator of flat labels that recipes train it by
     supports_l1 : whether that estimator knows other penalties than l2
     is_shift_invariant : whether a constant added to all intercepts changes nothing
-    dense : under penalties over rows, the solvers if 5 %, and if half of the entries of the features are not zero,
-        by their names in `TUNED` in `crfqn/solvers/automatic/auto_solver.py`
+    dense_solvers : the solvers under penalties over rows if 5 % of the entries of the features are not zero, and if
+        half of them are not, by their names in `TUNED` in `crfqn/solvers/automatic/auto_solver.py`
     """
 
     description: str
@@ -131,18 +131,18 @@ class LossSpec:
     estimator: str = "MulticlassClassifier"
     supports_l1: bool = True
     is_shift_invariant: bool = True
-    dense: tuple[str, str] = ("margins", "margins")
+    dense_solvers: tuple[str, str] = ("margins", "margins")
 
 
 _FBPD = dict.fromkeys(PENALTIES, ("fbpd",)) | {"l2": ("dual", "fbpd")}
 LOSSES: Mapping[str, LossSpec] = {
     "squared-hinge": LossSpec("the squares of the violated margins to other labels",
-        LossVariant("MulticlassSquaredHinge"), dense=("rows", "margins")),
+        LossVariant("MulticlassSquaredHinge"), dense_solvers=("rows", "margins")),
     "multitask-squared-hinge": LossSpec("those of one classifier against the rest for each label",
         LossVariant("MultitaskSquaredHinge"), is_shift_invariant=False),
     "logistic": LossSpec("-log of its probability",
         LossVariant("MultinomialLogistic"), LossVariant("Likelihood"),
-        estimator="MulticlassCRF", dense=("likelihoods", "likelihoods")),
+        estimator="MulticlassCRF", dense_solvers=("likelihoods", "likelihoods")),
     "hinge": LossSpec("the largest violation of a margin, without curvature",
         LossVariant("MulticlassHinge", _FBPD, bounded="BoundedLoss"),
         LossVariant("StructuralHinge", {"l2": ("block-frank-wolfe",)})),

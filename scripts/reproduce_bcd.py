@@ -112,7 +112,7 @@ PAPER_TIMES: Mapping[str, Sequence[tuple[float, float, float]]] = {
 def paper_bcd(step: str, tau: float | None = None) -> RowDescent:
     """Algorithm 1: every row in every sweep, nothing extrapolated."""
     return RowDescent(
-        step=step, sigma=SIGMA, omega=OMEGA, least_share=1.0, free_share=0.0,
+        step=step, sigma=SIGMA, omega=OMEGA, min_curvature_ratio=1.0, free_share=0.0,
         tau=tau, shrink=False, memory=0, shuffle=False, max_sweeps=20,
     )  # fmt: skip
 
@@ -204,7 +204,7 @@ class Task:
             self.penalty = GroupLasso(whole, n_features=self.n_features, n_states=self.n_labels)
 
     def fit(self, solver: Any, **limits: Any) -> Result:
-        return minimize(self.objective, self.penalty, solver, Run(proves_zeros=False, **limits))
+        return minimize(self.objective, self.penalty, solver, Run(counts_proved_zeros=False, **limits))
 
     def warm_up(self, solver: Any, is_first: bool) -> None:
         if is_first:

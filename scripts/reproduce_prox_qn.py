@@ -133,7 +133,7 @@ class WithoutShrinking(Solver):
         """The steps of the solver, told that every coordinate may move."""
         solver = replace(
             self.solver,
-            shrinking=ByShareOfBound(margin=NEVER),
+            shrinking=ByShareOfBound(slack=NEVER),
             entry=AllCoordinates(),
             cooling=ALMOST_NOTHING,
             sweeps=CostAwareSweeps(self.sweeps),
@@ -496,7 +496,7 @@ def make_objective(seed: int) -> Objective:
 def run(objective: Objective, penalty: ElasticNet, solver: Any) -> Vector:
     """All iterates, (n, d), from zero until rounding hides any decrease."""
     recording = Recording(solver, keeps_all=True)
-    minimize(objective, penalty, recording, Run(tol=0.0, max_iter=MOST_STEPS, proves_zeros=False))
+    minimize(objective, penalty, recording, Run(tol=0.0, max_iter=MOST_STEPS, counts_proved_zeros=False))
     rows = np.zeros((len(recording.looks), objective.n_coords))
     for row, (coords, weights) in zip(rows, recording.looks.values(), strict=True):
         row[coords] = weights

@@ -75,7 +75,7 @@ class MulticlassSettings(ItemParameters, Settings):
 
     def make_solver(self) -> Any:
         if not self.capable_solvers or not isinstance(self.solver, str):
-            dense, full = LOSSES[self.loss].dense
+            dense, full = LOSSES[self.loss].dense_solvers
             return linear_solver(self, TUNED[dense], TUNED[full])
         if self.loss_bound is not None:
             return find("ConstrainedFBPD")()

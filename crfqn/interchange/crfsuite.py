@@ -120,7 +120,7 @@ def named_weights(
     columns = edges.columns[is_edge].astype(np.int64)
     transitions = Entries(edges.values[is_edge] / temperature, edges.rows[is_edge], columns)
     if fitted.rules_ is not None:
-        table = np.where(fitted.rules_.transitions, edges.dense() / temperature, FORBIDDEN)
+        table = np.where(fitted.rules_.transitions, edges.to_dense() / temperature, FORBIDDEN)
         first, second = np.nonzero(table)
         transitions = Entries(table[first, second], first, second)
     nodes = Entries(weights / temperature, rows, states)

@@ -237,7 +237,7 @@ def _best_paths(graph: _Graph, model: SequenceModel, scores: str) -> str:
     n_states, whole = len(model.classes_), np.dtype(np.int64)
     rules = model.rules_ or TransitionRules.everything(n_states)
     start, end = (np.where(allowed, 0.0, -np.inf) for allowed in (rules.start, rules.end))
-    graph.constant("edges", rules.on_edges(model.edges.dense()))
+    graph.constant("edges", rules.on_edges(model.edges.to_dense()))
     graph.constant("start", start)
     graph.constant("ends", np.tile(end[:, None], n_states))
 

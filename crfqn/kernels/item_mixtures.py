@@ -144,7 +144,7 @@ def meet_bound(j, sign, goal, enough, l2, parts, mixtures, most_steps):
 
 
 @subkernel
-def find_outside(look, bounds, margin, parts, shares, near, excess):
+def find_outside(look, bounds, tolerance, parts, shares, near, excess):
     """Return the coordinates outside of their bounds, the farthest first, and write the excess of those looked at: at
     all in every `WHOLE_LOOK`th look, else at those that were near their bounds then (near : their number first)."""
     n = bounds.size
@@ -163,25 +163,25 @@ def find_outside(look, bounds, margin, parts, shares, near, excess):
         j = near[place]
         if look % WHOLE_LOOK != 0:
             excess[j] = abs(coordinate_sum(j, parts, shares)) - bounds[j]
-        if excess[j] > margin * bounds[j]:
+        if excess[j] > tolerance * bounds[j]:
             outside[count], over[count] = j, -excess[j]
             count += 1
     return outside[:count][np.argsort(over[:count])]
 
 
 @kernel
-def project_shares(bounds, l2, parts, mixtures, margin, beyond, most_looks):
+def project_shares(bounds, l2, parts, mixtures, tolerance, beyond, most_looks):
     """Bring the gradients at the shares within their bounds, one coordinate after the other (Hildreth's method).
 
     bounds : float64 (n,), in and out: with l2 > 0 a bound gives way by l2 times its coordinate's moves
-    margin, beyond : the share of its bound by which a gradient may exceed it; how far inside it goes, as a share of the
-        excess
+    tolerance, beyond : the share of its bound by which a gradient may exceed it; how far inside it goes, as a share of
+        the excess
     most_looks : of looks; in each, coordinates outside move in the order of their excess
     """
     near, excess = np.empty(bounds.size + 1, np.int64), np.empty(bounds.size)
     look = 0
     while look < most_looks:
-        outside = find_outside(look, bounds, margin, parts, mixtures.shares, near, excess)
+        outside = find_outside(look, bounds, tolerance, parts, mixtures.shares, near, excess)
         if outside.size == 0:
             if look % WHOLE_LOOK == 0:
                 return
@@ -198,13 +198,13 @@ def project_shares(bounds, l2, parts, mixtures, margin, beyond, most_looks):
 
 
 @kernel
-def lower_shares(bounds, parts, shares, margin, most_looks):
+def lower_shares(bounds, parts, shares, tolerance, most_looks):
     """Lower the shares that push a gradient out of its bounds, all by one factor, until none is outside: shares only
     fall, and at 0 all gradients are 0. Parameters as in `project_shares`."""
     near, excess = np.empty(bounds.size + 1, np.int64), np.empty(bounds.size)
     look = 0
     while look < most_looks:
-        outside = find_outside(look, bounds, margin, parts, shares, near, excess)
+        outside = find_outside(look, bounds, tolerance, parts, shares, near, excess)
         if outside.size == 0:
             if look % WHOLE_LOOK == 0:
                 return

@@ -342,7 +342,7 @@ class CompiledEngine:
 
 def edge_scores(model: Any, columns: NDArray[np.int64]) -> Vector:
     """Return the edge weights of a chain whose bigram features are some columns."""
-    edges = model.edges.dense()
+    edges = model.edges.to_dense()
     if not columns.size:
         return edges
     return np.vstack([edges.reshape(1, -1), model.bigrams.csr[:, columns].toarray().T])

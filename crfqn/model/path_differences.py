@@ -40,7 +40,7 @@ class PathDifferences:
         n: int | None,
     ) -> None:
         self._model, self._rows, self._dense, self._first, self._n = model, rows, dense, first, n
-        self._edges, self._labels = model.edges.dense(), model.node_names
+        self._edges, self._labels = model.edges.to_dense(), model.node_names
         self.best, self.best_through = best, best_through
         self._before: dict[tuple[int, int], TermSum] = {}
         self._behind: dict[tuple[int, int], TermSum] = {}

@@ -628,7 +628,7 @@ class SequenceModel(Model):
     @cached_property
     def chain(self) -> NumpyChain:
         """Inference over single items by numpy."""
-        return NumpyChain(self.edges.dense(), self.rules_)
+        return NumpyChain(self.edges.to_dense(), self.rules_)
 
     @property
     def names(self) -> Any:

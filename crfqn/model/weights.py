@@ -191,7 +191,7 @@ class WeightMatrix:
             flat.size == n_states * width and np.array_equal(flat, np.arange(flat.size)),
         )
 
-    def dense(self) -> Vector:
+    def to_dense(self) -> Vector:
         """Return the weights of all places as an array, in a tenth of the time of scipy's `toarray` if it is small."""
         table: Any = np.bincount(self._flat, self.values, math.prod(self.shape))
         return table.astype(np.float64, copy=False).reshape(

@@ -23,7 +23,7 @@ from crfqn.objectives.executors import KEPT_NUMBERS, Executor, LocalParts
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, with_edges
 from crfqn.objectives.linear.gram import check_width
-from crfqn.objectives.losses.intercept_bound import part_margins
+from crfqn.objectives.losses.intercept_bound import part_difference_bounds
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.part import Part, PartStatistics, Ranges
 from crfqn.objectives.point import Point, total
@@ -245,10 +245,12 @@ class Objective:
     def intercept_bound(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on |b| of some optimum, from an objective value and the norms of penalised weights (L1, L2)
         there; infinite if nothing bounds it, or if other weights than all intercepts are unpenalised."""
-        margins = self.map_parts(part_margins, unpenalised, value, norms) if self.executor.room else [None]
-        if any(each is None for each in margins):
+        if not self.executor.room:
             return np.inf
-        tables, steps = zip(*margins, strict=True)
+        bounds = self.map_parts(part_difference_bounds, unpenalised, value, norms)
+        if any(each is None for each in bounds):
+            return np.inf
+        tables, steps = zip(*bounds, strict=True)
         return self.first.loss.intercept_bound(np.min(tables, axis=0), max(steps))
 
     @cached_property

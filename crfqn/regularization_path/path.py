@@ -127,7 +127,7 @@ def solve_path(
         tol = grid.tol(last_tol) if following > 0 else last_tol
         rule = StrongRule(prepared.solver, before, following, tol)
         strengths = {prepared.parameter: value}
-        run = Run(start=point, tol=tol, proves_zeros=following == 0)
+        run = Run(start=point, tol=tol, counts_proved_zeros=following == 0)
         result = train(prepared, strengths, rule, run)
         model = fitted(prepared, strengths, result)
         yield (step := PathStep(model, score(model), rule.n_screening_violations))
@@ -142,7 +142,7 @@ def solve_local_grid(prepared: PreparedPath, values: Sequence[Strengths], score:
     """Train under all strengths, each from the optimum of the nearest earlier one, as `solve_path` does, with the
     tolerance of `fit`, so that scores are those of its models."""
     tol, stop = prepared.settings.tol_, prepared.settings.stop
-    run = Run(tol=tol, stop=stop, proves_zeros=False, to_rounding=True)
+    run = Run(tol=tol, stop=stop, counts_proved_zeros=False, to_rounding=True)
     solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
     for strengths in values:
         place = np.log([*strengths.values()])

@@ -98,7 +98,7 @@ def minimize(objective: Objective, penalty: Penalty, solver: Solver, run: Run = 
         checkpoint.after_run(record, status)
     status = record.with_best_score(status)
     result = record.result(status)
-    if run.proves_zeros and status.is_end and not limit.was_met and not np.isnan(result.gap):
+    if run.counts_proved_zeros and status.is_end and not limit.was_met and not np.isnan(result.gap):
         is_best = state.is_screening and state.value == result.value
         with limit, suppress(KeyboardInterrupt, TimeIsUp):
             result = record.with_proved_zeros(result, state.point if is_best else None)

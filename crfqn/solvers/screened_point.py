@@ -144,9 +144,9 @@ def curvature_at_entry(point: Point, coords: Coords) -> Vector:
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:
     """Return the union of sparse vectors' sorted coordinates, and each vector there, 0 where it has no entry."""
     everything = sorted_union(*(coords for coords, _ in vectors))
-    dense = []
+    aligned_values = []
     for coords, values in vectors:
         full = np.zeros(everything.size)
         full[places(everything, coords)] = values
-        dense.append(full)
-    return everything, dense
+        aligned_values.append(full)
+    return everything, aligned_values

@@ -58,7 +58,7 @@ class Run:
     max_seconds : float or None, the time after which the run ends. A step that takes longer than `time_limit.GRACE`
         beyond it is lost.
     callback : function or None, called with every `Progress`; a true answer stops the run
-    proves_zeros : bool, whether to count the proved zeros at the end: one or two sweeps over the gradient
+    counts_proved_zeros : bool, whether to count the proved zeros at the end: one or two sweeps over the gradient
     to_rounding : bool, whether small problems that are solved go on with Newton steps on the support until only
         rounding is left: the weights then depend neither on the order of the data nor on the processor
     held_out : ValidationSet or None, items that are scored along the run. The result has the weights with the best
@@ -79,7 +79,7 @@ class Run:
     max_iter: int = 500
     max_seconds: float | None = None
     callback: Callback | None = None
-    proves_zeros: bool = True
+    counts_proved_zeros: bool = True
     to_rounding: bool = False
     held_out: ValidationSet | None = None
     checkpoint: Any = None

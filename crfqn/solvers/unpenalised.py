@@ -77,11 +77,11 @@ def unpenalised_direction(
         for (s, y), share in zip(pairs, reversed(shares), strict=True):
             out += (share - float(y @ out) / float(s @ y)) * s
         return out
-    dense = np.array(matrix if isinstance(matrix, np.ndarray) else matrix.toarray(), np.float64)
+    hessian = np.array(matrix if isinstance(matrix, np.ndarray) else matrix.toarray(), np.float64)
     scale = 1.0 / np.sqrt(diagonal)
-    dense *= scale[:, None] * scale
-    dense[np.diag_indices_from(dense)] = 1.0 + RIDGE_OF_HESSIAN
-    return scale * np.linalg.lstsq(dense, scale * g, rcond=RIDGE_OF_HESSIAN)[0]
+    hessian *= scale[:, None] * scale
+    hessian[np.diag_indices_from(hessian)] = 1.0 + RIDGE_OF_HESSIAN
+    return scale * np.linalg.lstsq(hessian, scale * g, rcond=RIDGE_OF_HESSIAN)[0]
 
 
 def search_unpenalised(

@@ -286,9 +286,9 @@ def test_names_without_weights_are_not_looked_up():
 
 def test_edges_as_a_table():
     _, coef = make_named([*"abcde"])
-    np.testing.assert_array_equal(weights_of(coef).dense(), coef.toarray())
-    np.testing.assert_array_equal(WeightMatrix.of_sparse(coef.tocsc()).dense(), coef.toarray())
-    empty = WeightMatrix.of_sparse(sp.csr_array((3, 3))).dense()
+    np.testing.assert_array_equal(weights_of(coef).to_dense(), coef.toarray())
+    np.testing.assert_array_equal(WeightMatrix.of_sparse(coef.tocsc()).to_dense(), coef.toarray())
+    empty = WeightMatrix.of_sparse(sp.csr_array((3, 3))).to_dense()
     np.testing.assert_array_equal(empty, np.zeros((3, 3)))
     assert empty.dtype == np.float64  # integers would compile inference anew
 

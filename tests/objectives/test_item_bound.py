@@ -172,7 +172,7 @@ def test_many_items_with_features_of_their_own():
     problem, penalty = make_problem(2, n_items=300, n_features=60, longest=2), ElasticNet(0.7)
     objective = problem.objective()
     tight = minimize(objective, penalty, ProxQN(), Run(tol=1e-9))
-    stopped = minimize(objective, penalty, ProxQN(), Run(tol=0.0, max_iter=12, proves_zeros=False))
+    stopped = minimize(objective, penalty, ProxQN(), Run(tol=0.0, max_iter=12, counts_proved_zeros=False))
     point = objective.at(stopped.coords, stopped.weights)
     one, items = best_bound(point, penalty, penalty.screen(point)), item_bound(point, penalty)
     assert items.dual_value <= tight.value * (1 + 1e-9)

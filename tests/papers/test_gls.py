@@ -45,7 +45,7 @@ def objective(x, labels, potential=None, has_constant=False, **kinds):
 
 def iterations_to(problem, level, solver, optimum):
     """Steps until the value is that near to the optimum."""
-    found = minimize(problem, ElasticNet(), solver, Run(tol=0.0, max_iter=300, proves_zeros=False))
+    found = minimize(problem, ElasticNet(), solver, Run(tol=0.0, max_iter=300, counts_proved_zeros=False))
     return int(np.argmax(found.trace.value <= optimum * (1 + level)))
 
 

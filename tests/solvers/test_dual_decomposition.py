@@ -308,7 +308,10 @@ class TestGram:
         solver = DualDecomposition(shrink=shrink, by_gradient=by_gradient)
         penalty = problem()[1]
         result = minimize(
-            self.gram(n_bytes=8 * 12 * 12), penalty, solver, Run(tol=1e-6, max_iter=5000, proves_zeros=False)
+            self.gram(n_bytes=8 * 12 * 12),
+            penalty,
+            solver,
+            Run(tol=1e-6, max_iter=5000, counts_proved_zeros=False),
         )
         assert result.status is Status.CONVERGED
         assert result.value == pytest.approx(optimum(), rel=1e-5)

@@ -46,7 +46,7 @@ def rows_at(point):
     return point.objective.state(RowBlocks, point)
 
 
-PAPER = RowDescent(least_share=1.0, free_share=0.0, shrink=False, memory=0, shuffle=False)
+PAPER = RowDescent(min_curvature_ratio=1.0, free_share=0.0, shrink=False, memory=0, shuffle=False)
 every_loss = pytest.mark.parametrize("name", NAMES)
 
 
@@ -319,8 +319,8 @@ def test_a_new_order_saves_sweeps():
 def test_extrapolation_saves_sweeps():
     objective, penalty = wide()
     settings = {"tol": 1e-4, "max_iter": 2000}
-    plain = minimize(objective, penalty, RowDescent(least_share=1.0, memory=0), Run(**settings))
-    faster = minimize(objective, penalty, RowDescent(least_share=1.0), Run(**settings))
+    plain = minimize(objective, penalty, RowDescent(min_curvature_ratio=1.0, memory=0), Run(**settings))
+    faster = minimize(objective, penalty, RowDescent(min_curvature_ratio=1.0), Run(**settings))
     assert plain.status is faster.status is Status.CONVERGED
     assert faster.n_iter < 0.6 * plain.n_iter
 
@@ -488,7 +488,9 @@ def rare_labels(n_items=600, n_features=40, n_labels=30, seed=0):
 def test_rare_labels_and_intercepts_take_fewer_sweeps():
     objective, penalty = rare_labels()
     settings = {"tol": 1e-4, "max_iter": 3000}
-    papers = minimize(objective, penalty, RowDescent(least_share=1.0, free_share=0.0), Run(**settings))
+    papers = minimize(
+        objective, penalty, RowDescent(min_curvature_ratio=1.0, free_share=0.0), Run(**settings)
+    )
     ours = minimize(objective, penalty, RowDescent(), Run(**settings))
     assert papers.status is ours.status is Status.CONVERGED
     assert ours.value == pytest.approx(papers.value, rel=2e-4)
@@ -501,7 +503,7 @@ def test_rare_labels_take_fewer_sweeps_under_their_largest_size():
     penalty = replace(penalty, group_l1=20.0, norm="linf")
     one, own = (
         minimize(objective, penalty, solver, Run(tol=1e-2, max_iter=1000))
-        for solver in (RowDescent(least_share=1.0), RowDescent())
+        for solver in (RowDescent(min_curvature_ratio=1.0), RowDescent())
     )
     assert one.status is own.status is Status.CONVERGED
     assert own.value == pytest.approx(one.value, rel=2e-2)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.kernels.margins import MULTICLASS, MULTITASK, multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.objectives.losses.intercept_bound import label_margins, label_range
+from crfqn.objectives.losses.intercept_bound import label_difference_bounds, label_range
 from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, LinearDual, SingleLabel
 from crfqn.threads import Pool
 
@@ -84,9 +84,9 @@ class SquaredHingeMixin:
         pool.map_chunks(n, lambda first, last: self.kernel(first, last, scores, *arrays))
         return HingeEvaluation(losses, residual, NO_EDGES, slacks)
 
-    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
-        """Return the largest margin over a position's own label, by label: a hinge is no larger than the loss."""
-        return label_margins(self.labels, self.n_states, np.sqrt(losses) - 1.0 + change, x)
+    def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return bounds by label: no hinge of a position is larger than its loss."""
+        return label_difference_bounds(self.labels, self.n_states, np.sqrt(losses) - 1.0 + change, x)
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
         return HingeDual(float(weights @ evaluation.slacks), float(weights @ evaluation.item_losses))
@@ -192,9 +192,9 @@ class MulticlassHinge(SingleLabel):
     has_label_duals = True
     intercept_bound = staticmethod(label_range)
 
-    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
-        """Return the largest margin over a position's own label, by label: a margin's violation is at most the loss."""
-        return label_margins(self.labels, self.n_states, losses - 1.0 + change, x)
+    def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return bounds by label: no violation of a margin is larger than the loss."""
+        return label_difference_bounds(self.labels, self.n_states, losses - 1.0 + change, x)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> SubgradientEvaluation:
         """O(N K)."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import LOGISTIC
-from crfqn.objectives.losses.intercept_bound import label_margins, label_range
+from crfqn.objectives.losses.intercept_bound import label_difference_bounds, label_range
 from crfqn.objectives.losses.score_loss import (
     NO_DUAL,
     DualLoss,
@@ -119,10 +119,10 @@ class LikelihoodMixin:
     def dual(self, evaluation: LikelihoodEvaluation, weights: Vector) -> MixtureDual:
         return MixtureDual(evaluation.entropy, evaluation.item_losses, weights)
 
-    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
-        """Return the largest margin over a position's own label, by label (`intercept_bound.py`): relabelling one
-        position of an item gains at most the item's loss."""
-        return label_margins(self.targets, self.structure.n_states, losses + change, x)
+    def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return bounds by label (`intercept_bound.py`): another label at one position adds no more to
+        the score of an item than the item's loss."""
+        return label_difference_bounds(self.targets, self.structure.n_states, losses + change, x)
 
     def intercept_bound(self, table: Vector, step: float) -> float:
         """Return a bound on the intercepts of some optimum, inner nodes of a taxonomy having none.

@@ -15,7 +15,7 @@ from scipy.special import expit, logsumexp, softmax, xlogy
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.objectives.losses.intercept_bound import label_margins, label_range
+from crfqn.objectives.losses.intercept_bound import label_difference_bounds, label_range
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Potential(ABC):
         default infinite: the loss says nothing about a single score."""
         return np.full(targets.shape, -np.inf), np.full(targets.shape, np.inf)
 
-    def label_margins(self, targets: Vector, losses: Vector, change: Vector, x: Vector) -> Vector:
+    def difference_bounds(self, targets: Vector, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return what the losses of positions prove of intercepts: bounds on b_k and on -b_k, (2, K)."""
         low, high = self.score_ranges(targets, losses)
         bounds = (np.stack([high, -low]) + change) / np.where(x > 0, x, np.nan)
         return np.fmin.reduce(bounds, axis=2, initial=np.inf)
 
     def intercept_bound(self, table: Vector) -> float:
-        """Return a bound on the intercepts of some optimum, from the least `label_margins`."""
+        """Return a bound on the intercepts of some optimum, from the least `difference_bounds`."""
         return float(table.max())
 
     def second(self, r: int, s: int, scores: Vector) -> Vector:
@@ -115,10 +115,10 @@ class LogSumExp(Potential):
         """Return sum_k q_k log q_k, for q on the simplex."""
         return xlogy(predictions, predictions).sum(axis=0)
 
-    def label_margins(self, targets: Vector, losses: Vector, change: Vector, x: Vector) -> Vector:
-        """Return the largest margin over a position's own label, by label: by its loss; mixed targets prove nothing."""
+    def difference_bounds(self, targets: Vector, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return bounds by label from the positions that have it alone; mixed targets prove nothing."""
         most = np.where(targets.max(axis=0) == 1.0, losses + change, np.inf)
-        return label_margins(targets.argmax(axis=0), targets.shape[0], most, x)
+        return label_difference_bounds(targets.argmax(axis=0), targets.shape[0], most, x)
 
     def intercept_bound(self, table: Vector) -> float:
         """Return the range of the intercepts: a constant added to all of them changes nothing."""

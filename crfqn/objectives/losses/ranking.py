@@ -16,7 +16,7 @@ from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import RANKING, ranking_hinge
 from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, mixed_of_pairs
-from crfqn.objectives.losses.intercept_bound import pair_margins, pair_range
+from crfqn.objectives.losses.intercept_bound import pair_difference_bounds, pair_range
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, ScoreLoss
 from crfqn.threads import Pool
 
@@ -109,9 +109,9 @@ class MultilabelRanking(ScoreLoss):
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
         return HingeDual(float(weights @ evaluation.slacks), float(weights @ evaluation.item_losses))
 
-    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
-        """Return the largest margin of an irrelevant label over a relevant one, by pairs."""
-        return pair_margins(self.relevance == 1.0, np.sqrt(losses) - 1.0 + change, x)
+    def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return bounds by pairs of a relevant and an irrelevant label."""
+        return pair_difference_bounds(self.relevance == 1.0, np.sqrt(losses) - 1.0 + change, x)
 
     def score_bounds(self) -> Vector:
         """Return 2 K for positions with pairs, 0 for others: a position's pairs are all edges between two sets of K

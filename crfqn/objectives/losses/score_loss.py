@@ -219,16 +219,17 @@ class ScoreLoss:
         are_papers : those of Blondel, Seki and Uehara (2013), where they differ from the least that is known."""
         return features.weighted_squares(weights * self.score_bounds())
 
-    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
-        """Return bounds on differences of intercepts, each the least that a position proves (`intercept_bound.py`).
+    def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return bounds on differences of intercepts, each the smallest that a position proves (`intercept_bound.py`).
 
-        losses : the most that the loss of each position's item can be, unweighted, infinite for items without weight
-        change, x : the most that other weights can change the difference of two labels' scores; the constant feature
+        losses : upper bound on the unweighted loss of each position's item, (N,), infinite for items without weight
+        change, x : upper bound on what the other weights add to the difference of two labels' scores; the constant
+            feature; (N,) each
         """
         return np.full(1, np.inf)
 
-    # intercept_bound(table, step) returns a bound on |b| at some optimum from the least `label_margins`; infinite where
-    # they prove nothing. step : the largest (1 + change) / x, infinite where an x is not positive
+    # intercept_bound(table, step) returns a bound on |b| at some optimum from the minimum of the `difference_bounds` of
+    # all parts; infinite if they prove nothing. step : the largest (1 + change) / x, infinite if an x is not positive
     intercept_bound: Callable[..., float] = staticmethod(lambda table, step: np.inf)
 
 

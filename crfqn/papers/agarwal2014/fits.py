@@ -65,7 +65,7 @@ class ItemStream:
     def objective(
         self, features: MakeFeatures, predictions: Vector, potential: Potential | None = None
     ) -> Objective:
-        """Return the loss of the items around predictions (or margins), (K, I): least squares, unless a link's
+        """Return the loss of the items around predictions (or scores), (K, I): least squares, unless a link's
         potential is given."""
         parts = StageParts(self, features, predictions, potential or SquaredNorm())
         return Objective(LocalParts([*parts], np.inf) if self.is_whole else StoredParts(parts, most_kept=0))
@@ -150,9 +150,9 @@ def fit_residual(objective: Objective, l2: float, is_last_free: bool) -> Vector:
     return factor.solve(equations[n_features:])
 
 
-def fit_margins(objective: Objective, penalty: ElasticNet, most: int, tol: float) -> Vector:
-    """Return the weights (K, F) after up to `most` steps of Algorithm 1 on sum_i c_i loss(margins_i + W x_i) + penalty,
-    or until the gradient is `tol` times the first. With a link, stages add up margins, not predictions."""
+def fit_scores(objective: Objective, penalty: ElasticNet, most: int, tol: float) -> Vector:
+    """Return the weights (K, F) after up to `most` steps of Algorithm 1 on sum_i c_i loss(scores_i + W x_i) + penalty,
+    or until the gradient is `tol` times the first. With a link, stages add up scores, not predictions."""
     start = objective.at(NO_COORDS, NO_VALUES)
     best: Any = start
     value, scale = np.inf, np.nan

@@ -80,7 +80,7 @@ def result_dtype(rows: Any) -> np.dtype:
     return np.result_type(rows.dtype, np.float32)
 
 
-def dense(table: Any) -> NDArray:
+def to_dense(table: Any) -> NDArray:
     """Return a table, perhaps sparse, as an array."""
     return table.toarray() if hasattr(table, "toarray") else np.asarray(table)
 
@@ -96,7 +96,7 @@ def sample_rows(blocks: Iterable[Any]) -> NDArray[np.float64]:
     """Return up to SAMPLE different rows, evenly spread over the blocks, float64 (rows, d); of fewer all, in an order
     of their own, so that neither repetitions nor the blocks' order make a difference."""
     samples = [
-        dense(block[:: max(1, block.shape[0] // SAMPLE)][:SAMPLE]).astype(np.float64) for block in blocks
+        to_dense(block[:: max(1, block.shape[0] // SAMPLE)][:SAMPLE]).astype(np.float64) for block in blocks
     ]
     if not samples:
         raise InputError(NO_ROWS)
@@ -204,7 +204,7 @@ class InTurn(FeatureSource):
         chosen = np.sort(order[place * size : (place + 1) * size])
 
         def transform(rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
-            return dense(rows[:, chosen[columns]]).astype(result_dtype(rows))
+            return to_dense(rows[:, chosen[columns]]).astype(result_dtype(rows))
 
         return Batch(chosen.size, transform, chosen)
 
@@ -264,7 +264,7 @@ class Transformed(FeatureSource):
         twin = self.twins[number]
 
         def transform(rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
-            return dense(twin.transform(rows))[:, columns].astype(result_dtype(rows), copy=False)
+            return to_dense(twin.transform(rows))[:, columns].astype(result_dtype(rows), copy=False)
 
         return Batch(int(twin.transform(self.rows[:1]).shape[1]), transform)
 

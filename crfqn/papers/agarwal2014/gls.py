@@ -206,9 +206,9 @@ class Link(ScoreLoss):
         """Whether the conjugate is known, so that bounds can be proved and 0 is the smallest loss."""
         return self.potential.conjugate(self.targets[:, :1]) is not None
 
-    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+    def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return what positions prove of the intercepts, (2, K)."""
-        return self.potential.label_margins(self.targets, losses, change, x)
+        return self.potential.difference_bounds(self.targets, losses, change, x)
 
     def intercept_bound(self, table: Vector, step: float) -> float:
         return self.potential.intercept_bound(table)

@@ -38,7 +38,7 @@ from crfqn.model.label_index import LabelIndex
 from crfqn.model.trained import Fitted, FittedModel, Trained
 from crfqn.papers.agarwal2014.fits import ItemStream
 from crfqn.papers.agarwal2014.generalized import HALF, LEAST_SQUARES_PARAMETERS, LeastSquaresPredictions
-from crfqn.papers.agarwal2014.generators import dense
+from crfqn.papers.agarwal2014.generators import to_dense
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.stopping import ValidationHistory, ValidationSet
 from crfqn.threads import Pool, single_threaded_blas
@@ -80,7 +80,7 @@ class Basis:
             return np.concatenate([predictions**power for power in self.basis])
         if self.fitted is None:
             self.fitted = clone(self.basis).fit(predictions.T)
-        return np.concatenate([predictions, dense(self.fitted.transform(predictions.T)).T])
+        return np.concatenate([predictions, to_dense(self.fitted.transform(predictions.T)).T])
 
 
 @dataclass(eq=False, kw_only=True)
@@ -113,7 +113,7 @@ class StageList(ABC):
 
     @abstractmethod
     def advance(self, prepared: Any, number: int, predictions: Vector) -> Vector:
-        """Return the predictions (or margins) after stage `number`, (K, N), given those before it."""
+        """Return the predictions (or scores) after stage `number`, (K, N), given those before it."""
 
     @abstractmethod
     def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
@@ -121,7 +121,7 @@ class StageList(ABC):
 
     @abstractmethod
     def probabilities(self, predictions: Vector) -> Vector:
-        """Return probabilities, (K, N), from predictions or margins."""
+        """Return probabilities, (K, N), from predictions or scores."""
 
     @property
     def _lists(self) -> list[list[Vector]]:

@@ -6,7 +6,7 @@ A stage makes a batch of features x~ and fits the residuals of the stages before
     calibrated  y^ <- clip(y^ + W [x~, y^, y^^2, y^^3]),   W fits the residual
     logistic    f <- f + W x~,   some steps of Algorithm 1 with f as a constant offset;   y^ = g(f)
 
-With a link other than the identity, a residual y - y^ cannot be fitted as if it were a label: margins f are kept.
+With a link other than the identity, a residual y - y^ cannot be fitted as if it were a label: scores f are kept.
 Features are made from a seed and the number of the stage when they are used. Models in memory keep the batches of the
 first stages, within a limit of memory; files, pickles and copies do not.
 
@@ -37,8 +37,8 @@ from crfqn.objectives.point import total
 from crfqn.papers.agarwal2014.fits import (
     ItemStream,
     advanced,
-    fit_margins,
     fit_residual,
+    fit_scores,
     normal_solver,
     residual,
     ridge_of,
@@ -140,7 +140,7 @@ class Stages(StageList):
                 n_columns, is_free = objective.n_features, self.is_constant_free
                 constants = np.arange(1, len(predictions) + 1, dtype=np.int64) * n_columns - 1
                 free = constants if is_free else NO_COORDS
-                table = fit_margins(objective, ElasticNet(0.0, self.l2, free), self.most_steps, self.tol)
+                table = fit_scores(objective, ElasticNet(0.0, self.l2, free), self.most_steps, self.tol)
             else:
                 table = fit_residual(objective, self.l2, self.is_constant_free)
             after = advanced(objective, predictions, table)
@@ -186,7 +186,7 @@ class Stages(StageList):
         return clipped(predictions, self.is_exclusive)
 
     def loss(self, items: ItemStream, predictions: Vector) -> float:
-        """Return the squared error of predictions (K, I), or the logistic loss of margins, in nats."""
+        """Return the squared error of predictions (K, I), or the logistic loss of scores, in nats."""
         if self.update != "logistic":
             return super().loss(items, predictions)
         link = Link(self.potential, items.targets)
@@ -223,7 +223,7 @@ class StagewiseRegression(StagedEstimator[Stages]):
     update : {"linear", "calibrated", "logistic"}, default "linear"
         "linear": least squares. "calibrated": powers of the predictions are among a stage's features, and predictions
         are projected onto the simplex (with several labels an item, the hypercube). "logistic": some steps of
-        `GeneralizedLeastSquares` with a softmax (sigmoid) link, the margins so far a constant offset.
+        `GeneralizedLeastSquares` with a softmax (sigmoid) link, the scores so far a constant offset.
     basis : sequence of int, or scikit-learn transformer, default (1, 2, 3)
         Functions of the predictions, for "calibrated"; as in `CalibratedLeastSquares`.
     max_iter : int, default 20

@@ -391,7 +391,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
                 tol=self.tol,
                 max_iter=self.max_iter,
                 callback=ProgressDisplay() if self.verbose else None,
-                proves_zeros=False,
+                counts_proved_zeros=False,
             ),
         )
 

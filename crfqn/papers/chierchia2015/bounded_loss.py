@@ -112,7 +112,7 @@ class BoundedSplitting(HingeSplitting):
         masses, y = price * self.weights, y.copy()
         simplex_rows(y, masses, PIVOT, 0.0, y)
         y = self._balanced(y, masses) if balanced else y
-        slope = float(np.vdot(self.margins, y)) - price * self.objective.budget.bound
+        slope = float(np.vdot(self.required_margins, y)) - price * self.objective.budget.bound
         most = np.full(self._items.size, self.objective.budget.bound / self.weights.sum())
         return self.point(x, y, most, slope)
 

@@ -100,5 +100,5 @@ class ConstrainedFBPD(Solver):
         xi_hat = xi + sigma * (2.0 * zeta - zeta_before)
         # The projections onto the epigraphs (proposition 3.3).
         p, theta = np.empty_like(y_hat), np.empty_like(xi_hat)
-        epigraph_rows(y_hat / sigma, xi_hat / sigma, h.margins, PIVOT, 0.0, p, theta)
+        epigraph_rows(y_hat / sigma, xi_hat / sigma, h.required_margins, PIVOT, 0.0, p, theta)
         return Iterate(x, (Tx, zeta), (y_hat - sigma * p, xi_hat - sigma * theta))

@@ -133,10 +133,10 @@ def combined(shares: tuple[float, ...], iterates: tuple[Iterate, ...]) -> Iterat
     def mixed(parts: Any) -> Any:
         return sum(share * part for share, part in zip(shares, parts, strict=True))
 
-    coords, dense = aligned(*((z.x.coords, z.x.weights) for z in iterates))
+    coords, weights = aligned(*((z.x.coords, z.x.weights) for z in iterates))
     images = tuple(map(mixed, zip(*(z.images for z in iterates), strict=True)))
     duals = tuple(map(mixed, zip(*(z.duals for z in iterates), strict=True)))
-    return Iterate(SparseWeights(coords, mixed(dense)), images, duals)
+    return Iterate(SparseWeights(coords, mixed(weights)), images, duals)
 
 
 def distance(a: SparseWeights, b: SparseWeights) -> float:
@@ -210,5 +210,5 @@ class FBPD(Solver):
         (x, (Tx_before,), (y,)) = z
         x = forward_backward_step(penalty, h.point(x, y), size.tau)
         Tx = h.image(x.coords, x.weights)
-        y = h.project(y + size.sigma * (2.0 * Tx - Tx_before) + size.sigma * h.margins)
+        y = h.project(y + size.sigma * (2.0 * Tx - Tx_before) + size.sigma * h.required_margins)
         return Iterate(x, (Tx,), (y,))

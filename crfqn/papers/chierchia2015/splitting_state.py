@@ -5,7 +5,7 @@
 (Chierchia et al. 2015, equations 6 and 7, lambda being the weights c of the items.) T'y is the adjoint of the feature
 map at the residual y_i - (sum_k y_ik) e_y. On the simplex a constant added to an item's row changes no projection, so
 that Algorithm 1 takes the same steps with the scores themselves in the place of T, whose norm is up to sqrt(K) smaller.
-Shapes: N positions, one an item; K states; F features; images, y, margins float64 (N, K).
+Shapes: N positions, one an item; K states; F features; images, y, required_margins float64 (N, K).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class HingeSplitting(MethodState):
     """The multiclass hinge h(T x), T x the differences of scores from the label's, split by items.
 
     h_i(u) = max_k u_k + margin_k is the loss of item i; y, its dual variables, are positive with the sum c_i, its
-    weight. margins : float64 (N, K), r: 1, and 0 at the label; the offset's differences are in it.
+    weight. required_margins : float64 (N, K), r: 1, and 0 at the label; the offset's differences are in it.
     """
 
     def __init__(self, objective: Objective) -> None:
@@ -68,10 +68,10 @@ class HingeSplitting(MethodState):
         self.objective, self.part, self.weights = objective, part, part.weights
         loss = part.loss
         self._labels, self._items = loss.labels, np.arange(loss.n_items)
-        self.margins = np.ones((loss.n_items, loss.n_states))
+        self.required_margins = np.ones((loss.n_items, loss.n_states))
         if part.offset is not None:
-            self.margins += part.offset.T - part.offset[self._labels, self._items][:, None]
-        self.margins[self._items, self._labels] = 0.0
+            self.required_margins += part.offset.T - part.offset[self._labels, self._items][:, None]
+        self.required_margins[self._items, self._labels] = 0.0
 
     @classmethod
     def check(cls, objective: Objective) -> None:
@@ -98,7 +98,7 @@ class HingeSplitting(MethodState):
             scores = np.concatenate([gram_times(self.part.map, row[None]) for row in residual])
             return scores - scores[self._labels, self._items]
 
-        return power_iteration(times, self.margins.T.shape)
+        return power_iteration(times, self.required_margins.T.shape)
 
     def image(self, coords: Coords, weights: Vector) -> Vector:
         """Return T x, (N, K); a pass over the data."""
@@ -111,7 +111,7 @@ class HingeSplitting(MethodState):
 
     def labels(self) -> Vector:
         """Return the dual variables that are c at the label."""
-        y = np.zeros(self.margins.shape)
+        y = np.zeros(self.required_margins.shape)
         y[self._items, self._labels] = self.weights
         return y
 
@@ -122,7 +122,7 @@ class HingeSplitting(MethodState):
 
     def losses(self, image: Vector) -> Vector:
         """Return h_i(T_i x), (N,)."""
-        return (image + self.margins).max(axis=1)
+        return (image + self.required_margins).max(axis=1)
 
     def point(self, x: SparseWeights, y: Vector, losses: Vector = NO_ITEMS, slope: float = np.nan) -> Point:
         """Return x as a point whose gradient is T'y; losses and slope as of `SplitPoint`."""
@@ -133,7 +133,7 @@ class HingeSplitting(MethodState):
     def certified(self, x: SparseWeights, image: Vector, y: Vector, balanced: bool) -> Point:
         """Return x with its loss, and the bound that y proves."""
         y = self._balanced(y, self.weights) if balanced else y
-        return self.point(x, y, self.losses(image), float(np.vdot(self.margins, y)))
+        return self.point(x, y, self.losses(image), float(np.vdot(self.required_margins, y)))
 
     def _balanced(self, y: Vector, masses: Vector) -> Vector:
         """Return y with what states have above the masses of their items' labels given to those that lack it."""

@@ -48,9 +48,9 @@ class RowDescent(Solver):
         known, or the paper's (appendix A: 4 (K - 1) / n sum_i x_ij^2 for the multiclass squared hinge).
     sigma, omega : float within (0, 1)
         Of the line search: the share of the predicted decrease that is asked for, and the backtracking factor.
-    least_share : float within (0, 1]
-        Of the line search: each state of a row has its own second derivative for L_j, but at least this share of the
-        largest, which is the paper's for all (1). Rare labels then move as far as common ones.
+    min_curvature_ratio : float within (0, 1]
+        Of the line search: L_j of a state is its own second derivative, but not less than this ratio of the largest of
+        its row; 1 is the paper's choice. Below 1 the weights of rare labels take longer steps.
     free_share : float within [0, 1]
         Of the line search: rows without penalty, the intercepts, are visited several times a sweep, evenly, so often
         that they take up to this share of the entries of all others. They depend on every row; 0 visits them once.
@@ -83,7 +83,7 @@ class RowDescent(Solver):
     step: str = "line search"
     sigma: float = 0.01
     omega: float = 0.5
-    least_share: float = 0.03
+    min_curvature_ratio: float = 0.03
     free_share: float = 0.25
     tau: float | None = None
     shrink: bool = True
@@ -98,7 +98,7 @@ class RowDescent(Solver):
             raise InputError(f"step: expected one of {STEPS}, got {self.step!r}")
         check_shares(self, "sigma", "omega", "cooling", *(() if self.tau is None else ("tau",)))
         for name, is_within in (
-            ("least_share", 0 < self.least_share <= 1), ("free_share", 0 <= self.free_share <= 1)
+            ("min_curvature_ratio", 0 < self.min_curvature_ratio <= 1), ("free_share", 0 <= self.free_share <= 1)
         ):  # fmt: skip
             if not is_within:
                 raise InputError(f"{name}: expected a share, up to 1, got {getattr(self, name)!r}")
@@ -116,7 +116,7 @@ class RowDescent(Solver):
         del start
         blocks.has_papers_constants = self.step == "paper constant"
         has_search = self.step == "line search"
-        search = LineSearch(self.sigma, self.omega, self.least_share) if has_search else None
+        search = LineSearch(self.sigma, self.omega, self.min_curvature_ratio) if has_search else None
         history = AndersonHistory(blocks, self.memory + 1) if self.memory else None
         random, first_total, is_rule_met = np.random.default_rng(self.seed), np.nan, False
         rows, state = self.scan(blocks, penalty, is_beginning=True)

@@ -46,12 +46,13 @@ class StepRule(NamedTuple):
     """Choice of L_j and alpha_j (section 4.4).
 
     sigma, omega, constants : of the line search, equation 7; float64 (rows,), Lipschitz constants in its place, or (0,)
-    least_share : of the row's largest second derivative, what that of each state counts at least; 1 is the paper's L_j
+    min_curvature_ratio : lower bound on the second derivative of a state, relative to the largest of its row; 1 is the
+        paper's L_j
     """
 
     sigma: float
     omega: float
-    least_share: float
+    min_curvature_ratio: float
     constants: np.ndarray
 
 
@@ -164,7 +165,7 @@ def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
     if excess > 0.0:
         violation = row_violation(w, g[:n], strengths, target, work.spare[:n])
         curvature = max(largest_of(h[:n]) if has_search else rule.constants[row], LEAST_CURVATURE)
-        least = max(rule.least_share * curvature, LEAST_CURVATURE) if has_search else curvature
+        least = max(rule.min_curvature_ratio * curvature, LEAST_CURVATURE) if has_search else curvature
         slope, has_moved = proximal_step(n, curvature, least, strengths, work)
     if not has_moved:
         prepare_row(upcoming, state, shared, work)

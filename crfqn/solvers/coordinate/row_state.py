@@ -49,12 +49,12 @@ class LineSearch(NamedTuple):
     """Settings of the search along a row's step (equation 7), by default the paper's.
 
     sigma, omega : the share of the predicted decrease that is asked for, and the backtracking factor
-    least_share : of the row's largest second derivative, what that of each state counts at least
+    min_curvature_ratio : lower bound on the second derivative of a state, relative to the largest of its row
     """
 
     sigma: float = 0.01
     omega: float = 0.5
-    least_share: float = 1.0
+    min_curvature_ratio: float = 1.0
 
 
 PAPERS = LineSearch()

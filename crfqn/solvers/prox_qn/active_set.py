@@ -114,18 +114,18 @@ class ByLastViolation:
 
 @dataclass(frozen=True)
 class ByShareOfBound:
-    """A zero stays if |g| > (1 - margin) l1, which is the same for sums and for means over the items. Zeros leave only
+    """A zero stays if |g| > (1 - slack) l1, which is the same for sums and for means over the items. Zeros leave only
     if they are at least the share `least` of the active set, because a restriction copies the metric."""
 
-    margin: float = 0.1
+    slack: float = 0.1
     least: float = 0.1
 
     def __post_init__(self) -> None:
-        check_numbers(self, 0, "margin", "least")
+        check_numbers(self, 0, "slack", "least")
 
     def shrink(self, active: ScreenedPoint, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
-        """Drop the zeros within the bound by more than the margin."""
-        return drop_zeros(active, self.margin * active.local.threshold, self.least)
+        """Drop the zeros within the bound by more than this share of it."""
+        return drop_zeros(active, self.slack * active.local.threshold, self.least)
 
 
 def drop_zeros(active: ScreenedPoint, slack: float | Vector, least: float) -> NDArray[np.bool_] | None:

@@ -73,7 +73,8 @@ class OnlineStart:
     passes than they save time. Long items are learned segment by segment: 1,300 sentences of it in one item took 204
     passes with a step an epoch, 35 with segments.
 
-    dearest : passes that an epoch may cost: six epochs save some 25, or else samples are the cheaper start
+    max_epoch_cost : maximum cost of an epoch, in passes; above it the run starts from subsamples (six epochs save some
+        25 passes)
     """
 
     epochs: int = 6
