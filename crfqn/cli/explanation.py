@@ -11,7 +11,7 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import printable
 from crfqn.model.explanations import Explanation
-from crfqn.model.opening import MODELS, model_of, read_any
+from crfqn.model.opening import MODEL_CLASSES, model_of, read_any
 from crfqn.report.facts import fitted_model
 
 MOST_LETTERS = 30  # of a text or a label in a table
@@ -29,7 +29,7 @@ def explain(
 ) -> None:
     """Print what decided between each label and its runner-up, for a text or for the items of a file."""
     file = read_any(path)
-    if file.kind not in MODELS:
+    if file.kind not in MODEL_CLASSES:
         raise InputError(
             f"{path}: a model of kind {file.kind!r} has no weights of single features to explain by"
         )

@@ -17,7 +17,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable, shorten
 from crfqn.model.model import Model
-from crfqn.model.opening import MODELS, model_of, read_any
+from crfqn.model.opening import MODEL_CLASSES, model_of, read_any
 from crfqn.model.sequences import SequenceModel
 from crfqn.model.texts import tokenizer_of
 from crfqn.recipes.schema import Recipe
@@ -134,7 +134,7 @@ def _opened(file: ModelFile) -> Any:
     solver = str(file.table("settings").get("solver"))
     is_named = solver.replace("-", "").isalpha()
     is_current = file.metadata.get("crfqn_version") == crfqn.__version__
-    if file.kind in MODELS and is_named and "strengths" in file.metadata and is_current:
+    if file.kind in MODEL_CLASSES and is_named and "strengths" in file.metadata and is_current:
         with suppress(KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError):
             return model_of(file)
     model = restored(file)

@@ -25,7 +25,7 @@ from crfqn.messages import describe, named_places, shorten
 from crfqn.model.answers import gives_probabilities
 from crfqn.model.content import CRFSUITE_NAMING
 from crfqn.model.featurizers import Featurizer
-from crfqn.model.opening import MODELS, model_of, read_any
+from crfqn.model.opening import MODEL_CLASSES, model_of, read_any
 from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
 from crfqn.readers.labelled_items import Documents
 from crfqn.readers.registry import (
@@ -61,7 +61,7 @@ class Labeller:
     def __init__(self, path: Path) -> None:
         self._file = read_any(path)
         self._n_positions = 0
-        self.is_light = self._file.kind in MODELS
+        self.is_light = self._file.kind in MODEL_CLASSES
         self.model = model_of(self._file) if self.is_light else restored(self._file)
 
     def model_for(self, X: Any) -> Any:

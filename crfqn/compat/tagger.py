@@ -21,7 +21,7 @@ from crfqn.interchange.crfsuite import named_weights
 from crfqn.metrics.spans import SpanCounts
 from crfqn.model import tagger
 from crfqn.model.content import Entries
-from crfqn.model.crfsuite_model import encode
+from crfqn.model.crfsuite_model import encode_model
 
 
 class CrfsuiteTagger(tagger.Tagger):
@@ -79,7 +79,7 @@ class CrfsuiteTagger(tagger.Tagger):
 
     def size(self) -> int:
         """Return the bytes of the model in CRFsuite's format."""
-        return len(encode(*self.weights))
+        return len(encode_model(*self.weights))
 
 
 class LabelScore(NamedTuple):

@@ -14,7 +14,7 @@ import crfqn
 from crfqn.data.model_file import ModelFile, ModelSource, read_model
 from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.model.content import ModelContent
-from crfqn.model.opening import MODELS
+from crfqn.model.opening import MODEL_CLASSES
 from crfqn.model.stored_training import check_training
 from crfqn.registry import find
 
@@ -78,7 +78,7 @@ def restore(file: ModelFile) -> Any:
         known = ", ".join(repr(kind) for kind in sorted(KINDS))
         raise ModelFileError(f"{path}: expected a model of kind {known}; it is a {file.kind!r}")
     try:
-        if file.kind in MODELS:
+        if file.kind in MODEL_CLASSES:
             check_training(file)
         estimator = find(KINDS[file.kind]).from_stored(file.table("settings"))
         try:

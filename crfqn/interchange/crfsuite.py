@@ -18,7 +18,7 @@ from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.storage import restore
 from crfqn.messages import shorten
 from crfqn.model.content import LARGEST_WEIGHT, Entries
-from crfqn.model.crfsuite_model import NAME, encode, read_crfsuite
+from crfqn.model.crfsuite_model import FORMAT_NAME, encode_model, read_crfsuite
 from crfqn.model.sequences import SequenceModel
 
 # In nats, the weight of a transition that a rule forbids: larger in size than any sum of scores, but sums of it are
@@ -66,22 +66,22 @@ def write(
     ModelFileError
         The path cannot be written.
     """
-    replace_file(path, encode(*named_weights(model, feature_names, lossy)))
+    replace_file(path, encode_model(*named_weights(model, feature_names, lossy)))
 
 
 def named_weights(
     model: Any, feature_names: list[str] | None = None, lossy: bool = False
 ) -> tuple[list[str], list[str], Entries, Entries]:
-    """Return labels, attributes and their weights for `encode`, in the model's order, without attributes that have no
-    weight; forbidden transitions have the weight FORBIDDEN. Parameters and errors as of `write`."""
+    """Return labels, attributes and their weights for `encode_model`, in the model's order, without attributes that
+    have no weight; forbidden transitions have the weight FORBIDDEN. Parameters and errors as of `write`."""
     if not isinstance(model, ChainCRF):
-        raise InputError(f"{NAME}: expected a ChainCRF, got a {type(model).__name__}")
+        raise InputError(f"{FORMAT_NAME}: expected a ChainCRF, got a {type(model).__name__}")
     check_is_fitted(model)
-    refuse_dense(model, NAME)
-    refuse_bigram_weights(model, NAME)
+    refuse_dense(model, FORMAT_NAME)
+    refuse_bigram_weights(model, FORMAT_NAME)
     fitted: SequenceModel = model.current_model
     if fitted.classes_.dtype.kind not in "UO":
-        raise InputError(f"{NAME}: expected labels that are strings, got {fitted.classes_.dtype}")
+        raise InputError(f"{FORMAT_NAME}: expected labels that are strings, got {fitted.classes_.dtype}")
     vocabulary = _vocabulary(fitted, feature_names)
     entries = fitted.weights.entries()
     weights, states, columns = (array[entries.values != 0] for array in entries)
@@ -101,7 +101,7 @@ def named_weights(
         attribute = f"{name[: start - 1]}{SEPARATOR}{name[start:]}" if start > 0 else name
         if attributes.setdefault(attribute, name) is not name:
             raise InputError(
-                f"{NAME}: the features {attributes[attribute]!r:.60} and {name!r:.60} both have the name "
+                f"{FORMAT_NAME}: the features {attributes[attribute]!r:.60} and {name!r:.60} both have the name "
                 f"{attribute!r:.60} there: train with other names"
             )
     if unknown:
@@ -111,10 +111,10 @@ def named_weights(
         )
     if lost and not lossy:
         raise InputError(
-            f"{NAME}: the format has no place for {' and '.join(lost)}; lossy=True (--lossy) goes without"
+            f"{FORMAT_NAME}: the format has no place for {' and '.join(lost)}; lossy=True (--lossy) goes without"
         )
     if lost:
-        warn_caller(f"{NAME}: lost: {' and '.join(lost)}")
+        warn_caller(f"{FORMAT_NAME}: lost: {' and '.join(lost)}")
     edges, temperature = fitted.edges, fitted.temperature  # weights divided by it give the same probabilities
     is_edge = edges.values != 0
     columns = edges.columns[is_edge].astype(np.int64)
@@ -133,13 +133,13 @@ def _vocabulary(model: SequenceModel, feature_names: list[str] | None) -> Vocabu
         if feature_names is not None:
             raise InputError("feature_names: expected None, as the model has names of its own")
         if model.vocabulary_.is_hashed:
-            raise InputError(f"{NAME}: expected features with names, got hashed ones, which have none")
+            raise InputError(f"{FORMAT_NAME}: expected features with names, got hashed ones, which have none")
         return model.vocabulary_
     n_features = model.n_features_in_
     if feature_names is None:
         raise InputError(
-            f"{NAME}: the model was trained on matrices without names; feature_names= gives its {n_features} columns "
-            "names"
+            f"{FORMAT_NAME}: the model was trained on matrices without names; feature_names= gives its {n_features} "
+            "columns names"
         )
     if len(feature_names) != n_features or len(set(feature_names)) != n_features:
         raise InputError(

@@ -19,7 +19,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage import load
 from crfqn.interchange import crfsuite, json_file, onnx_file
 from crfqn.interchange.text_models import CRFPP_MAGIC, begins_like_wapiti, read_crfpp, read_wapiti
-from crfqn.model.crfsuite_model import MAGIC
+from crfqn.model.crfsuite_model import FILE_START
 
 OWN = "crfqn"
 SNIFFED = 4096  # bytes
@@ -60,8 +60,8 @@ FORMATS: dict[str, ModelFormat] = {
             lambda model, path, dtype="float64": model.save(path, getattr(model, "extra_", None), dtype),
         ),
         ModelFormat(
-            crfsuite.NAME, "CRFsuite's binary models", (".crfsuite",),
-            lambda start: start.startswith(MAGIC), crfsuite.read, crfsuite.write,
+            crfsuite.FORMAT_NAME, "CRFsuite's binary models", (".crfsuite",),
+            lambda start: start.startswith(FILE_START), crfsuite.read, crfsuite.write,
         ),
         ModelFormat(
             json_file.NAME, "JSON with all weights", (".json",),

@@ -17,7 +17,7 @@ from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
-from crfqn.model.results import SUMMARY, TRACE
+from crfqn.model.results import RESULT_NUMBERS, TRACE_COLUMNS
 from crfqn.result import Status
 from crfqn.structures.transition_rules import TransitionRules
 
@@ -256,7 +256,7 @@ def chain_file(
     tables = [(NODE, FEATURE, STATE, state), ("edge", FROM, TO, transition)]
     if bigram is not None and bigram.values.size:
         tables.append((BIGRAMS, FEATURE, TRANSITION, bigram))
-    arrays: dict[str, NDArray] = {"trace": np.empty((0, len(TRACE)))}
+    arrays: dict[str, NDArray] = {"trace": np.empty((0, len(TRACE_COLUMNS)))}
     for name, row, column, (values, rows, columns) in tables:
         if np.unique(rows * (columns.max(initial=0) + 1) + columns).size < rows.size:
             raise ModelFileError(f"{path}: the file is damaged: a pair of names has two weights")
@@ -266,7 +266,7 @@ def chain_file(
         "n_features": len(attributes),
         "n_classes": len(labels),
         "settings": {"solver": "auto"},  # nothing else is known of the training
-        "result": dict.fromkeys(SUMMARY) | result,
+        "result": dict.fromkeys(RESULT_NUMBERS) | result,
         "extra": extra,
     }
     if source is not None:

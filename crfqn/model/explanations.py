@@ -1,57 +1,69 @@
-"""Why a label and not the next one: the features and transitions that the difference of two scores is the sum of.
+"""Explanations of predictions: the difference between two scores as a sum of terms, one a feature or transition.
 
-Of a sequence the scores are those of two labellings: the predicted one, and the best one that has the runner-up at a
-position. Of a single item they are those of two labels.
+For a sequence the two scores are those of the predicted labelling and of the best labelling that has the runner-up at
+a position; for a single item they are those of the label and the runner-up.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from heapq import merge
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from crfqn.data.label_arrays import label_text
 from crfqn.model.answers import plain_label
 
-FEATURE, TRANSITION, DENSE, CONSTANT = "feature", "transition", "dense", "constant"  # kinds of terms
+FEATURE_TERM, TRANSITION_TERM, DENSE_TERM, CONSTANT_TERM = (
+    "feature",
+    "transition",
+    "dense",
+    "constant",
+)  # kinds of terms
 
 
 class Term(NamedTuple):
-    """A part of the difference: where (the position in a sequence, None of a single item), the kind ("feature",
-    "transition", "dense", "constant"), a feature's name (or column; of a pair of labels with a feature the feature), or
-    the two labels of a transition, and the value in nats."""
+    """A term of the difference.
+
+    position : in the sequence, None for a single item
+    kind : "feature", "transition", "dense" or "constant"
+    name : of the feature (also of a bigram feature), or its column; of a transition its two labels
+    value : in nats
+    """
 
     position: int | None
     kind: str
-    name: Any
+    name: Hashable
     value: float
 
     @property
     def text(self) -> str:
-        """The name as text: a feature's, `A -> B` of a transition, `dense 3` of a column."""
-        if self.kind == TRANSITION:
+        """The name as text: a feature's name, `A -> B` for a transition, `dense 3` for a column."""
+        if isinstance(self.name, tuple):
             return " -> ".join(map(label_text, self.name))
         return self.name if isinstance(self.name, str) else f"{self.kind} {self.name}"
 
 
 class Explanation(NamedTuple):
-    """A predicted label, its probability (None without probabilities) and those of the runner-up; the score of the
-    prediction minus the score with the runner-up, in nats; the largest terms of this difference, and the sum of the
-    others. Without any other possible label the runner-up is None, and the difference infinite."""
+    """A predicted label and the runner-up, with their probabilities (None for models without probabilities).
 
-    label: Any
+    difference : the score of the prediction minus the score with the runner-up, in nats; infinite, with the runner-up
+    None, if no other label is possible
+    terms, rest : the largest terms of this difference, and the sum of the others
+    """
+
+    label: Hashable
     probability: float | None
-    runner_up: Any
+    runner_up: Hashable
     runner_up_probability: float | None
     difference: float
     terms: list[Term]
     rest: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the explanation as JSON values."""
         difference = self.difference if np.isfinite(self.difference) else None
         labels = {"label": plain_label(self.label), "runner_up": plain_label(self.runner_up)}
@@ -60,7 +72,7 @@ class Explanation(NamedTuple):
 
 
 class TermSum(NamedTuple):
-    """A sum of terms: its value in nats, the number of terms, and the largest of them in size."""
+    """A sum of terms: its value in nats, the number of terms, and the largest of them in absolute value."""
 
     value: float = 0.0
     n_terms: int = 0
@@ -70,32 +82,30 @@ class TermSum(NamedTuple):
         """Return the sum of both, with the n largest terms (None: all)."""
         if not self.n_terms or not other.n_terms:
             return self if self.n_terms else other
-        largest = merge(self.largest, other.largest, key=_by_size)
+        largest = merge(self.largest, other.largest, key=lambda term: -abs(term.value))
         return TermSum(self.value + other.value, self.n_terms + other.n_terms, [*islice(largest, n)])
 
 
 def sum_terms(terms: Iterable[Term], n: int | None, temperature: float) -> TermSum:
-    """Return the sum of terms divided by the temperature, those of one position, kind and name added up, with the n
-    largest (None: all that are not 0)."""
-    sums: dict[tuple[int | None, str, Any], float] = defaultdict(float)
-    for *key, value in terms:
-        sums[tuple(key)] += float(value) / temperature  # type: ignore[index]
-    largest = sorted((Term(*key, value) for key, value in sums.items() if value), key=_by_size)
+    """Return the sum of terms divided by the temperature, with the n largest (None: all that are not 0). Terms of the
+    same position, kind and name are added."""
+    sums: dict[tuple[int | None, str, Hashable], float] = defaultdict(float)
+    for position, kind, name, value in terms:
+        sums[position, kind, name] += float(value) / temperature
+    largest = sorted(
+        (Term(*key, value) for key, value in sums.items() if value), key=lambda term: -abs(term.value)
+    )
     return TermSum(sum((term.value for term in largest), 0.0), len(largest), largest[:n])
 
 
-def _by_size(term: Term) -> float:
-    return -abs(term.value)
-
-
 def explanation(
-    label: Any,
+    label: Hashable,
     probability: float | None,
-    runner_up: Any = None,
+    runner_up: Hashable = None,
     runner_up_probability: float | None = None,
     terms: TermSum | None = None,
 ) -> Explanation:
-    """Return the explanation by the terms of a difference; without them that of a label that has no rival."""
+    """Return the explanation by the terms of a difference; without terms that of the only possible label."""
     if terms is None:
         return Explanation(label, probability, None, None, float("inf"), [], 0.0)
     shown = [*terms.largest]

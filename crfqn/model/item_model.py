@@ -39,8 +39,15 @@ from crfqn.model.content import (
     read_names,
     read_size,
 )
-from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Term, explanation, sum_terms
-from crfqn.model.explanations import FEATURE as FEATURE_TERM
+from crfqn.model.explanations import (
+    CONSTANT_TERM,
+    DENSE_TERM,
+    FEATURE_TERM,
+    Explanation,
+    Term,
+    explanation,
+    sum_terms,
+)
 from crfqn.model.featurizers import Table, Words
 from crfqn.model.label_constraints import check_threshold, is_probable
 from crfqn.model.label_index import LabelIndex, descend_tree
@@ -310,10 +317,10 @@ class ItemModel(Model):
             paths = [self.path(nodes[k]) for k in (best, *others)]
             terms = [Term(None, FEATURE_TERM, *term) for term in self.named_terms(rows, i, *paths)]
             if self.n_dense_:
-                terms += [Term(None, DENSE, *term) for term in self.dense_terms(X.dense[i], *paths)]
+                terms += [Term(None, DENSE_TERM, *term) for term in self.dense_terms(X.dense[i], *paths)]
             if self.intercept is not None:
                 constant = float(self.intercept[paths[0]].sum() - self.intercept[paths[1]].sum())
-                terms.append(Term(None, CONSTANT, INTERCEPT, constant))
+                terms.append(Term(None, CONSTANT_TERM, INTERCEPT, constant))
             names_and_probabilities = labels[best], p[best], labels[others[0]], p[others[0]]
             explained.append(explanation(*names_and_probabilities, sum_terms(terms, n, self.temperature)))
         return explained

@@ -1,7 +1,7 @@
-"""The score of an item's predicted labelling minus that of another one, as the terms that it is the sum of.
+"""The terms of the difference between the score of an item's predicted labelling and that of another one.
 
-The best labellings with another label at a position leave the predicted one somewhere before it and join it again
-somewhere behind. What they share is added up once, so that all positions together take time O(T) for T positions.
+The best labelling with another label at a position differs from the predicted one from some position before it to some
+position after it. Sums over the parts that such labellings share are kept, so that all T positions take time O(T).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.token_rows import Rows
-from crfqn.model.explanations import DENSE, FEATURE, TRANSITION, Term, TermSum, sum_terms
+from crfqn.model.explanations import DENSE_TERM, FEATURE_TERM, TRANSITION_TERM, Term, TermSum, sum_terms
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.item_chain import BestThrough
 
-NOTHING = TermSum()
+NO_TERMS = TermSum()
 
 
 class PathDifferences:
-    """Differences of the scores of one item's labellings.
+    """Differences between the score of one item's predicted labelling and those of others.
 
-    model : SequenceModel; rows : entries of the positions of all items; dense : of a dense block, (N, D), or None;
+    model : SequenceModel; rows : features of the positions of all items; dense : the dense block, (N, D), or None
     first : the item's first position; best : its predicted labelling; best_through : its best labellings through each
     state; n : number of terms to keep, None for all
     """
@@ -43,13 +43,13 @@ class PathDifferences:
         self._edges, self._labels = model.edges.to_dense(), model.node_names
         self.best, self.best_through = best, best_through
         self._before: dict[tuple[int, int], TermSum] = {}
-        self._behind: dict[tuple[int, int], TermSum] = {}
+        self._after: dict[tuple[int, int], TermSum] = {}
 
     def through(self, t: int, state: int) -> TermSum:
-        """Return the difference to the best labelling with a state at position t, of a model without single runs."""
-        before, behind = self.best_through.before, self.best_through.behind
+        """Return the difference to the best labelling with a state at position t, for models without single runs."""
+        before, after = self.best_through.before, self.best_through.behind
         return self._half(self._before, before, -1, t, state).plus(
-            self._half(self._behind, behind, 1, t, state), self._n
+            self._half(self._after, after, 1, t, state), self._n
         )
 
     def along(self, path: Sequence[int]) -> TermSum:
@@ -67,15 +67,15 @@ class PathDifferences:
         t: int,
         state: int,
     ) -> TermSum:
-        """Return the terms before position t (step -1), with those of the position itself, or behind it (step 1). Where
-        the labelling has joined the predicted one, none follow."""
+        """Return the sum of the terms up to position t (step -1) or after it (step 1), as far as the labelling differs
+        from the predicted one."""
         end = -1 if step < 0 else len(self.best) - 1
         steps: list[tuple[int, int, int]] = []
         while t != end and state != self.best[t] and (t, state) not in sums:
             other = int(next_state[t, state])
             steps.append((t, state, other))
             t, state = t + step, other
-        total = sums.get((t, state), NOTHING)
+        total = sums.get((t, state), NO_TERMS)
         for t, state, other in reversed(steps):
             terms = self._terms(t, other, state) if step < 0 else self._terms(t + 1, state, other)
             total = sum_terms(terms, self._n, self._model.temperature).plus(total, self._n)
@@ -83,22 +83,22 @@ class PathDifferences:
         return total
 
     def _terms(self, s: int, before: int, here: int) -> Iterator[Term]:
-        """Yield the terms of position s, and of the transition to it from the state before, -1 for none."""
+        """Yield the terms of position s, and of the transition to it from the state `before`, -1 for none."""
         model, best = self._model, self.best
         if here != best[s]:
             for term in model.named_terms(self._rows, self._first + s, [best[s]], [here]):
-                yield Term(s, FEATURE, *term)
+                yield Term(s, FEATURE_TERM, *term)
             if self._dense is not None:
                 for dense_term in model.dense_terms(self._dense[self._first + s], [best[s]], [here]):
-                    yield Term(s, DENSE, *dense_term)
+                    yield Term(s, DENSE_TERM, *dense_term)
         if s == 0 or (before, here) == (best[s - 1], best[s]):
             return
         labels = self._labels
         for sign, j, k in ((1.0, best[s - 1], best[s]), (-1.0, before, here)):
-            yield Term(s, TRANSITION, (labels[j], labels[k]), sign * float(self._edges[j, k]))
+            yield Term(s, TRANSITION_TERM, (labels[j], labels[k]), sign * float(self._edges[j, k]))
             if model.bigrams is not None:
                 values, pairs, features = model.bigrams.terms(self._rows, self._first + s)
                 is_pair = pairs == int(EdgeLayout(len(labels)).numbers(j, k))
                 pair_values = (sign * values[is_pair]).tolist()
                 for column, value in zip(features[is_pair].tolist(), pair_values, strict=True):
-                    yield Term(s, FEATURE, model.feature_name(column), value)
+                    yield Term(s, FEATURE_TERM, model.feature_name(column), value)

@@ -1,10 +1,9 @@
-"""What files of models and checkpoints hold of a training: its result, and its trace."""
+"""The result and the trace of a training in model files and checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +14,23 @@ from crfqn.errors import ModelFileError
 from crfqn.messages import describe
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
 
-SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds", "tol")
-TRACE = tuple(field.name for field in fields(Progress) if field.name != "held_out_score")
-# Types of a trace's columns, of which a file keeps floats.
-WHOLE: dict[str, type] = {"int": int, "bool": bool}
-MOST_COUNTED = 2**53  # beyond, floats are not whole numbers one by one
+RESULT_NUMBERS = ("value", "gap", "estimated_gap", "violation", "passes", "seconds", "tol")
+TRACE_COLUMNS = tuple(field.name for field in fields(Progress) if field.name != "held_out_score")
+# Types of a trace's columns that a file stores as floats.
+INTEGER_TYPES: dict[str, type] = {"int": int, "bool": bool}
+MAX_EXACT_INTEGER = 2**53  # float64 represents all integers up to this one
 
 
-def held_out_content(held_out: HeldOutScores) -> dict[str, Any]:
+def held_out_content(held_out: HeldOutScores) -> dict[str, object]:
     """Return the scores of validation items as JSON values."""
     return asdict(held_out) | {"iterations": held_out.iterations.tolist(), "scores": held_out.scores.tolist()}
 
 
-def result_content(result: Result) -> dict[str, Any]:
-    """Return a result without its weights and trace as JSON values; what few results have is left out of others."""
-    content = {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
+def result_content(result: Result) -> dict[str, object]:
+    """Return a result without its weights and trace as JSON values, without the rare fields that are empty."""
+    content: dict[str, object] = {
+        name: getattr(result, name) for name in (*RESULT_NUMBERS, "n_iter", "n_proved_zeros")
+    }
     content["status"] = result.status.name
     if result.is_doubtful:
         content["is_doubtful"] = True
@@ -40,28 +41,28 @@ def result_content(result: Result) -> dict[str, Any]:
     return content
 
 
-def trace_table(trace: Trace, names: Sequence[str] = TRACE) -> NDArray[np.float64]:
+def trace_table(trace: Trace, names: Sequence[str] = TRACE_COLUMNS) -> NDArray[np.float64]:
     """Return columns of a trace, float64 (rows, names)."""
     rows = [[getattr(row, name) for name in names] for row in trace.rows]
     return np.array(rows, np.float64).reshape(-1, len(names))
 
 
-def read_trace(file: ModelFile, names: Sequence[str] = TRACE) -> Trace:
-    """Return the trace that `trace_table` made; ModelFileError for what is none."""
+def read_trace(file: ModelFile, names: Sequence[str] = TRACE_COLUMNS) -> Trace:
+    """Return the trace that `trace_table` made; ModelFileError for anything else."""
     table = file.array("trace", "float64", (None, len(names)))
-    kinds = {each.name: WHOLE.get(str(each.type), float) for each in fields(Progress)}
+    kinds = {each.name: INTEGER_TYPES.get(str(each.type), float) for each in fields(Progress)}
     for name, column in zip(names, table.T, strict=True):
-        is_count = (column >= 0) & (column <= MOST_COUNTED) & (column == np.floor(column))
+        is_count = (column >= 0) & (column <= MAX_EXACT_INTEGER) & (column == np.floor(column))
         if kinds[name] is not float and not is_count.all():
             raise ModelFileError(f"{file.path}: trace: {name}: expected counts, got {column[~is_count][0]:g}")
     rows = (zip(names, row, strict=True) for row in table.tolist())
     return Trace([Progress(**{name: kinds[name](value) for name, value in row}) for row in rows])
 
 
-def read_result(file: ModelFile, weights: SparseWeights, names: Sequence[str] = TRACE) -> Result:
-    """Return the result of the training that found these weights; ModelFileError for what is none."""
+def read_result(file: ModelFile, weights: SparseWeights, names: Sequence[str] = TRACE_COLUMNS) -> Result:
+    """Return the result of the training that has these weights; ModelFileError for anything else."""
     saved = file.table("result")
-    numbers: dict[str, Any] = {name: _number(file, name, saved.get(name)) for name in SUMMARY}
+    numbers = {name: _number(file, name, saved.get(name)) for name in RESULT_NUMBERS}
     n_proved, status, excess = saved.get("n_proved_zeros"), saved["status"], saved.get("excess")
     if status not in list(Status.__members__):
         raise ModelFileError(
@@ -81,7 +82,7 @@ def read_result(file: ModelFile, weights: SparseWeights, names: Sequence[str] = 
     )
 
 
-def _held_out(file: ModelFile, saved: Any) -> HeldOutScores:
+def _held_out(file: ModelFile, saved: object) -> HeldOutScores:
     """Return the scores of the training's validation items."""
     if not isinstance(saved, dict) or type(saved.get("metric")) is not str:
         raise ModelFileError(f"{file.path}: result: held_out: expected a table with a metric")
@@ -98,20 +99,18 @@ def _held_out(file: ModelFile, saved: Any) -> HeldOutScores:
     )
 
 
-def _number(file: ModelFile, name: str, value: Any) -> float:
-    """Return a number of the result, nan for None, which stands for an unknown one; ModelFileError for others."""
-    if (
-        value is not None
-        and type(value) is not float
-        and not (type(value) is int and abs(value) <= MOST_COUNTED)
-    ):
-        raise ModelFileError(f"{file.path}: result: {name}: expected a number or null, got {describe(value)}")
-    return np.nan if value is None else float(value)
+def _number(file: ModelFile, name: str, value: object) -> float:
+    """Return a number of the result, nan for None (unknown); ModelFileError for anything else."""
+    if value is None:
+        return np.nan
+    if type(value) is float or (type(value) is int and abs(value) <= MAX_EXACT_INTEGER):
+        return float(value)
+    raise ModelFileError(f"{file.path}: result: {name}: expected a number or null, got {describe(value)}")
 
 
-def _whole_number(file: ModelFile, name: str, value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= MOST_COUNTED:
+def _whole_number(file: ModelFile, name: str, value: object) -> int:
+    if type(value) is not int or not 0 <= value <= MAX_EXACT_INTEGER:
         raise ModelFileError(
-            f"{file.path}: result: {name}: expected a whole number from 0 to {MOST_COUNTED}, got {describe(value)}"
+            f"{file.path}: result: {name}: expected a whole number from 0 to {MAX_EXACT_INTEGER}, got {describe(value)}"
         )
     return value

@@ -1,4 +1,4 @@
-"""The settings in a model file, checked in the same way by all that open it."""
+"""Checks the settings of a training that a model file holds, for estimators and models alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crfqn.model.content import CLASSIFIER, FLAT
 from crfqn.parameters import PARAMETERS, Parameter, check_nonnegative
 from crfqn.taxonomy.label_paths import check_separator
 
-# What the estimators of a kind take otherwise than the table says.
+# Parameters that the estimators of a kind take in another form than the table of parameters says.
 OF_STRUCTURES = {"loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,))}
 OF_FLAT = {
     **{name: replace(PARAMETERS[name], is_optional=True) for name in ("l1", "group_l1")},
@@ -24,7 +24,7 @@ OF_FLAT = {
 
 
 def check_training(file: ModelFile) -> None:
-    """Raise ModelFileError for settings that are none; `Trained.of_file` checks what else there is."""
+    """Raise ModelFileError for invalid settings; `Trained.of_file` checks the rest."""
     settings = file.table("settings")
     try:
         _check_settings(settings, OF_FLAT if file.kind in (FLAT, CLASSIFIER) else OF_STRUCTURES)
@@ -33,12 +33,14 @@ def check_training(file: ModelFile) -> None:
 
 
 def _check_settings(settings: Mapping[str, Any], others: Mapping[str, Parameter]) -> None:
-    """Raise InputError for a setting that is not what its row says."""
+    """Raise InputError for a setting that its row of the table of parameters does not allow."""
     if not isinstance(settings.get("solver"), str):
         raise InputError(f"solver: expected a name, got {describe(settings.get('solver'))}")
     rows = {**PARAMETERS, **others}
     for name, value in settings.items():
-        if name == "class_weight" and isinstance(value, list):  # JSON's keys are strings, labels any
+        if name == "class_weight" and isinstance(
+            value, list
+        ):  # pairs in JSON, as labels may be other than strings
             value = dict(value)
         if name in rows:
             rows[name].check(name, value)

@@ -1,7 +1,7 @@
-"""How unsure a model is of an item: measures of uncertainty sampling, by which one chooses what to label next.
+"""Measures of uncertainty sampling, which select the items to label next.
 
-Each is 0 where the model is sure, and the larger the less sure it is (Settles and Craven: An analysis of active
-learning strategies for sequence labeling tasks. EMNLP 2008).
+A measure is 0 if the model is certain of an item, and grows with its uncertainty (Settles and Craven: An analysis of
+active learning strategies for sequence labeling tasks. EMNLP 2008).
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from crfqn.messages import describe
 
 
 class Measure(NamedTuple):
-    """A measure: of how many labellings of a sequence, and their value by item, (I,), of log P of the most probable
-    labellings or labels, (I, n), the most probable first and -inf for none, and of the numbers of positions, (I,), None
-    for items with one label each."""
+    """A measure of uncertainty.
+
+    n_best : number of labellings of a sequence that it needs
+    value : returns it by item, (I,), given log P of the labellings or labels, (I, n), sorted from the most probable on
+    and -inf for missing ones, and the numbers of positions, (I,), None for single items
+    """
 
     n_best: int
     value: Callable[[Vector, NDArray[np.int64] | None], Vector]
@@ -44,7 +47,7 @@ def _entropy(logs: Vector, n_positions: NDArray[np.int64] | None) -> Vector:
     return np.log(total) - (p * np.maximum(logs, -1e3)).sum(axis=1) / total
 
 
-MEASURES = {
+UNCERTAINTY_MEASURES = {
     "confidence": Measure(1, _confidence),
     "margin": Measure(2, _margin),
     "entropy": Measure(10, _entropy),
@@ -52,7 +55,7 @@ MEASURES = {
 
 
 def find_measure(name: str) -> Measure:
-    """Return a measure by its name; InputError, listing the names, for another."""
-    if not isinstance(name, str) or name not in MEASURES:
-        raise InputError(f"measure: expected one of {', '.join(MEASURES)}, got {describe(name)}")
-    return MEASURES[name]
+    """Return a measure by its name; InputError, with the names, for any other."""
+    if not isinstance(name, str) or name not in UNCERTAINTY_MEASURES:
+        raise InputError(f"measure: expected one of {', '.join(UNCERTAINTY_MEASURES)}, got {describe(name)}")
+    return UNCERTAINTY_MEASURES[name]

@@ -17,7 +17,7 @@ from crfqn import ChainCRF, Transitions, interchange
 from crfqn.compat import attributes
 from crfqn.errors import InputError, ModelFileError
 from crfqn.model.content import Entries
-from crfqn.model.crfsuite_model import HEADER, decode, encode
+from crfqn.model.crfsuite_model import FILE_HEADER, decode_model, encode_model
 from crfqn.model.crfsuite_strings import Damage, hash_strings
 from crfqn.result import Status
 
@@ -174,9 +174,9 @@ class TestWriting:
         no_transitions = Entries(np.empty(0), *np.empty((2, 0), np.int64))
         path = tmp_path / "m.crfsuite"
         path.write_bytes(
-            encode(["A", "B"], names, Entries(np.ones(rows.size), rows, rows % 2), no_transitions)
+            encode_model(["A", "B"], names, Entries(np.ones(rows.size), rows, rows % 2), no_transitions)
         )
-        assert decode(path.read_bytes())[1] == names
+        assert decode_model(path.read_bytes())[1] == names
         found = tagger(path).tag([[name] for name in names])
         assert found == [["A", "B"][row % 2] for row in rows]
 
@@ -244,7 +244,7 @@ class TestWriting:
             ([[["x"]]], [[1]], "labels that are strings"),
             ([[["x\0y"]]], [["a"]], "without a zero byte"),
             ([[[""]]], [["a"]], "none empty"),
-            ([[["x\ud800"]]], [["a"]], r"names that UTF-8 can encode, .* got 'x\\ud800'"),
+            ([[["x\ud800"]]], [["a"]], r"names that UTF-8 can encode_model, .* got 'x\\ud800'"),
         ],
     )
     def test_what_the_format_cannot_hold(self, X, y, message, tmp_path):
@@ -260,9 +260,9 @@ class TestDamage:
         content = theirs.read_bytes()
         for size in [*range(0, 300, 7), *range(300, len(content), 997), len(content) - 1]:
             with pytest.raises(Damage):
-                decode(content[:size])
+                decode_model(content[:size])
         with pytest.raises(Damage, match="instead of"):
-            decode(content + b"\0")
+            decode_model(content + b"\0")
         (tmp_path / "m").write_bytes(content[:500])
         with pytest.raises(
             ModelFileError, match=r"m: not a CRFsuite model, or a damaged one: it has 500 bytes"
@@ -292,7 +292,7 @@ class TestDamage:
     def test_absurd_counts_take_no_memory(self, theirs, place):
         content = theirs.read_bytes()
         for value in (2**31 - 1, 2**32 - 1, len(content) // 20, len(content) // 4):
-            header = list(HEADER.unpack(content[: HEADER.size]))
+            header = list(FILE_HEADER.unpack(content[: FILE_HEADER.size]))
             if (
                 isinstance(header[place], bytes) or place == 4
             ):  # CRFsuite leaves 4 empty and does not look at it
@@ -300,21 +300,21 @@ class TestDamage:
             header[place] = value
             tracemalloc.start()
             with pytest.raises(Damage):
-                decode(HEADER.pack(*header) + content[HEADER.size :])
+                decode_model(FILE_HEADER.pack(*header) + content[FILE_HEADER.size :])
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert peak < 40 * len(content) + 200_000
 
     def test_a_weight_that_is_not_finite(self, ours, tmp_path):
-        weights = decode(_encoded(ours, tmp_path))
+        weights = decode_model(_encoded(ours, tmp_path))
         weights[2].values[3] = np.nan
-        (tmp_path / "m").write_bytes(encode(*weights))
+        (tmp_path / "m").write_bytes(encode_model(*weights))
         with pytest.raises(ModelFileError, match="not finite"):
             interchange.read(tmp_path / "m")
 
     def test_a_name_that_comes_twice(self, ours, tmp_path):
-        labels, names, *tables = decode(_encoded(ours, tmp_path))
-        (tmp_path / "m").write_bytes(encode(labels, [names[0], *names[:-1]], *tables))
+        labels, names, *tables = decode_model(_encoded(ours, tmp_path))
+        (tmp_path / "m").write_bytes(encode_model(labels, [names[0], *names[:-1]], *tables))
         with pytest.raises(ModelFileError, match="comes twice"):
             interchange.read(tmp_path / "m")
 
