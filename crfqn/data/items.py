@@ -6,7 +6,7 @@ Shapes: I items, N positions, K classes; `offsets` (I + 1,) cut the positions in
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from numbers import Real
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crfqn.data.inputs import ClassWeight, ItemsLike, SampleWeight, SparseMatrix
 from crfqn.errors import InputError
 from crfqn.messages import describe, hint, place_of, shorten
 
@@ -99,7 +100,7 @@ class Handover:
     """Items for a single training, which frees them once it has its own store of their features, although callers'
     frames, such as those of scikit-learn's wrappers, still refer to this object."""
 
-    def __init__(self, items: Any) -> None:
+    def __init__(self, items: ItemsLike) -> None:
         self._items = [items]
 
     @staticmethod
@@ -168,16 +169,21 @@ def positions_of(
     return np.repeat(offsets[items] - starts[:-1], lengths) + np.arange(starts[-1]), starts
 
 
-def wrong_value(name: str, value: Any) -> str:
+def wrong_value(name: str, value: object) -> str:
     """Return the message for a value that is not finite or too large; `name`: "feature 'a'"."""
     shown = shorten(value.item() if isinstance(value, np.generic) else value)
     return f"{name}: expected a finite number of at most {LARGEST_VALUE:g} in size, got {shown}"
 
 
-def check_values(matrix: Any, place: Callable[[int], str], names: Any = None, kind: str = "feature") -> None:
+def check_values(
+    matrix: NDArray | SparseMatrix,
+    place: Callable[[int], str],
+    names: Sequence[str] | None = None,
+    kind: str = "feature",
+) -> None:
     """Raise InputError for the first number of an array or sparse matrix that is not finite or larger than
     LARGEST_VALUE, naming the place of its row, and its column by `names`, or as `kind` and number. O(entries)."""
-    values = matrix.data if hasattr(matrix, "tocsr") else matrix
+    values = np.asarray(matrix.data) if hasattr(matrix, "tocsr") else matrix
     if values.dtype.kind == "f" and (values.flags.c_contiguous or values.flags.f_contiguous):
         flat = values.ravel("K")
         with np.errstate(over="ignore", invalid="ignore"):
@@ -206,7 +212,7 @@ TEXT = "; crfqn.tokenize cuts a text into words, and Tagger.tag takes one"
 WRAP = "; if this is one item, wrap it in a list: [item]"
 
 
-def check_is_list_of_items(X: Any, expected: str, hint_for_text: str = TEXT) -> None:
+def check_is_list_of_items(X: object, expected: str, hint_for_text: str = TEXT) -> None:
     """Raise InputError for anything but an iterable of items, with a hint for one item, a text or a data frame, whose
     rows are no items yet."""
     if hasattr(X, "columns") and hasattr(X, "shape"):
@@ -219,12 +225,12 @@ def check_is_list_of_items(X: Any, expected: str, hint_for_text: str = TEXT) -> 
         raise InputError(f"expected {expected}, got {describe(X)}{hint}")
 
 
-def wrap_hint(item: Any) -> str:
+def wrap_hint(item: object) -> str:
     """Return the advice for a value that is given instead of a list of positions, for messages."""
     return WRAP if isinstance(item, (str, bytes, Mapping)) else ""
 
 
-def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] | None:
+def check_item_weights(sample_weight: SampleWeight, n_items: int) -> NDArray[np.float64] | None:
     """Return `sample_weight` as float64 (I,), None for None; InputError unless finite, >= 0 and not all zero."""
     if sample_weight is None:
         return None
@@ -257,7 +263,7 @@ def _check_sizes(weights: NDArray[np.float64], place: Callable[[int], str]) -> N
 
 
 def check_position_weights(
-    sample_weight: Any, offsets: NDArray[np.int64]
+    sample_weight: SampleWeight, offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Return the weights of items, float64 (I,), and of positions, (N,), of sequences: None if all are 1.
 
@@ -265,11 +271,10 @@ def check_position_weights(
     the weight 0 have the weight 0 too. InputError as of `check_item_weights`.
     """
     n_items = offsets.size - 1
-    is_list = isinstance(sample_weight, (list, tuple)) or (
-        isinstance(sample_weight, np.ndarray) and sample_weight.dtype.kind == "O"
-    )
-    if not is_list or not any(
-        hasattr(item, "__len__") and not isinstance(item, str) for item in sample_weight
+    if (
+        not isinstance(sample_weight, (list, tuple, np.ndarray))
+        or (isinstance(sample_weight, np.ndarray) and sample_weight.dtype.kind != "O")
+        or not any(hasattr(item, "__len__") and not isinstance(item, str) for item in sample_weight)
     ):
         return check_item_weights(sample_weight, n_items), None
     if len(sample_weight) != n_items:
@@ -289,7 +294,7 @@ def check_position_weights(
 
 
 def item_weights(
-    sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, codes: NDArray[np.int32]
+    sample_weight: SampleWeight, class_weight: ClassWeight, classes: NDArray, codes: NDArray[np.int32]
 ) -> NDArray[np.float64] | None:
     """Return the items' weights, float64 (I,), None if all are 1: `sample_weight` times the weight of the class
     (`codes`); "balanced" gives equal totals to classes of positive weight. InputError for weights out of range and
@@ -302,7 +307,7 @@ def item_weights(
 
 
 def set_weights(
-    sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, table: Any
+    sample_weight: SampleWeight, class_weight: ClassWeight, classes: NDArray, table: SparseMatrix
 ) -> NDArray[np.float64] | None:
     """Return the weights of items with label sets, (I,): `sample_weight` times the mean weight of the labels (1 for no
     label), equal to `item_weights` for one label each; `table` is a CSR array (I, K) of ones."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crfqn.data.inputs import LabelsLike
 from crfqn.data.items import MOST_SHOWN, locate
 from crfqn.errors import InputError
 from crfqn.messages import describe, place_of, shorten
@@ -24,7 +25,7 @@ from crfqn.numerals import BLANKS
 NO_LABEL = "expected a label, got an empty text, which readers give where a file has none"
 
 
-def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
+def encode_labels(y: LabelsLike, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
     """Return the distinct labels sorted, (K,), and the code of each position's, int32 (N,); `y` is flat or a list of I
     array-likes. InputError if the counts differ, or labels are missing or of mixed kinds (place named)."""
     labels = flat_labels(y, offsets)
@@ -41,7 +42,7 @@ def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[
     return classes, _codes(labels, distinct)
 
 
-def item_labels(y: Any) -> Any:
+def item_labels(y: LabelsLike) -> LabelsLike:
     """Return labels, one an item, as an array of their own kind (I,), for scikit-learn, which would make floats of
     nullable integers and strings of labels of mixed kinds; tables, rows, sets and anything but a list are unchanged.
     InputError if labels are missing or of mixed kinds (item named)."""
@@ -50,7 +51,8 @@ def item_labels(y: Any) -> Any:
     if hasattr(y, "__array__"):
         array = np.asarray(y)
         if array.ndim == 2 and array.shape[1] == 1:  # a column, about which scikit-learn warns
-            return item_labels(array[:, 0]).reshape(-1, 1)
+            column = item_labels(array[:, 0])
+            return column.reshape(-1, 1) if isinstance(column, np.ndarray) else y
         if array.ndim != 1 or array.dtype.kind == "c":  # which scikit-learn refuses
             return y
         labels: NDArray | list = array if array.dtype.kind in "biuf" else array.tolist()
@@ -82,7 +84,7 @@ def unknown_labels(labels: Iterable[Any], known: Iterable[Any]) -> str:
     )
 
 
-def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.int32]:
+def encode_known_labels(y: LabelsLike, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.int32]:
     """Return the codes of labels among `classes` (K,), int32 (N,); InputError also for one that is not among them."""
     labels = flat_labels(y, offsets)
     if isinstance(labels, np.ndarray):
@@ -118,7 +120,7 @@ def _codes(labels: list, classes: list) -> NDArray[np.int32]:
     return np.fromiter(map(code_of, labels), np.int32, len(labels))
 
 
-def flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
+def flat_labels(y: LabelsLike, offsets: NDArray[np.int64]) -> NDArray | list:
     """Return the labels by position: an array of numbers, or a list of Python objects; `y`, errors: `encode_labels`."""
     n_items, n_positions = offsets.size - 1, int(offsets[-1])
     if isinstance(y, (str, bytes, Mapping)) or not isinstance(y, Iterable):
@@ -158,7 +160,7 @@ def flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
     return labels
 
 
-def _is_label_list(label: Any) -> bool:
+def _is_label_list(label: object) -> bool:
     is_array = hasattr(label, "__array__") and not isinstance(label, np.generic)
     return is_array or isinstance(label, (list, tuple))
 
@@ -219,7 +221,7 @@ class PartialLabels(NamedTuple):
     allowed: NDArray[np.bool_] | None  # (K, N), the possible labels; None if all labels are known
 
 
-def flat_partial_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
+def flat_partial_labels(y: LabelsLike, offsets: NDArray[np.int64]) -> NDArray | list:
     """Return labels by position, as `flat_labels` does; an item may be None: its labels are unknown."""
     if isinstance(y, (list, tuple)) and any(item is None for item in y):
         lengths = np.diff(offsets).tolist()
@@ -245,7 +247,7 @@ def encode_partial_labels(labels: NDArray | list, offsets: NDArray[np.int64]) ->
     return PartialLabels(classes, *_encoded(choices, classes.tolist()))
 
 
-def encode_allowed_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.bool_]:
+def encode_allowed_labels(y: LabelsLike, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.bool_]:
     """Return the labels that `y` allows at each position, bool (K, N): None allows all, a set its members. InputError
     if the counts differ, and (named by position) for a label not in `classes`."""
     labels = flat_partial_labels(y, offsets)
@@ -327,14 +329,14 @@ def number_of(text: str) -> int | float | None:
     return int(value) if value.is_integer() and abs(value) <= EXACT else value
 
 
-def label_text(label: Any) -> str:
+def label_text(label: object) -> str:
     """Return the text of a label in files: whole numbers as `1`, never `1.0`."""
     if isinstance(label, (float, np.floating)) and float(label).is_integer() and abs(float(label)) <= EXACT:
         return str(int(label))
     return str(label)
 
 
-def position_labels(labels: Any) -> list[Any]:
+def position_labels(labels: Iterable[Any]) -> list[Any]:
     """Return the labels of all positions in one list, single labels unchanged; rows of a path's parts are joined."""
     if isinstance(labels, np.ndarray) and labels.ndim == 2:
         return ["/".join(str(part) for part in row if part) for row in labels.tolist()]
@@ -343,7 +345,7 @@ def position_labels(labels: Any) -> list[Any]:
     return list(chain.from_iterable(values)) if is_sequence else values
 
 
-def target_reader(labels: Iterable[str]) -> Callable[[str], Any]:
+def target_reader(labels: Iterable[str]) -> Callable[[str], str | float]:
     """Return the function from a label's text to its target, where labels may be numbers: the same text, unless all
     nonempty `labels` are numbers: then an integer, or a text of one spelling if some are not whole."""
     numbers = {number_of(label) for label in set(labels) if label}
@@ -351,7 +353,7 @@ def target_reader(labels: Iterable[str]) -> Callable[[str], Any]:
         return str
     is_whole = all(isinstance(number, int) for number in numbers)
 
-    def read(text: str) -> Any:
+    def read(text: str) -> str | float:
         number = number_of(text)
         return text if number is None else number if is_whole else label_text(number)
 
@@ -369,7 +371,7 @@ def labels_like(labels: list[Any], training: list[Any]) -> list[Any]:
     nested = (label if isinstance(label, list) else [label] for label in training)
     first = next(chain.from_iterable(nested), None)
 
-    def like(label: Any) -> Any:
+    def like(label: object) -> object:
         if isinstance(label, list):
             return [*map(like, label)]
         if isinstance(first, str):
