@@ -545,7 +545,7 @@ def chain_case(random: np.random.Generator) -> Case:
     problem = problem_of(loss, strengths, of_weights, groups, False)
 
     def read(m: Any) -> Array:
-        return np.concatenate([m.coef_.toarray().ravel(), m.edge_coef_.toarray().ravel()])
+        return np.concatenate([m.coef_.toarray().ravel(), m.transition_coef_.toarray().ravel()])
 
     name = f"chain {penalty} {settings['solver']} {settings['stop']}, {trouble}"
     model = ChainCRF(**settings)

@@ -117,7 +117,7 @@ def recipe_of(model: Any, path: Path) -> Recipe | None:
 
 def features_of(model: Any, recipe: Recipe | None, path: Path) -> Featurizer | None:
     """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
-    if recipe is None or hasattr(model, "vocabulary_"):
+    if recipe is None or hasattr(model, "vocabulary"):
         return None
     features = model.featurizer_
     if features is None:
@@ -136,7 +136,7 @@ def feature_names(model: Any, path: Path) -> Any:
         return dict(zip(features.columns.tolist(), features.names, strict=True))
     if recipe is None or recipe.features.kind != "pixel-pairs":
         return None
-    return pixel_map(recipe).names if getattr(model, "vocabulary_", None) is None else None
+    return pixel_map(recipe).names if getattr(model, "vocabulary", None) is None else None
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def open_input(
     encoding = encoding or "utf-8"
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
-    vocabulary = getattr(model, "vocabulary_", None)
+    vocabulary = getattr(model, "vocabulary", None)
     if vocabulary is None:
         inputs = model.ANSWERS.without_names
         raise InputError(f"{path}: trained on {inputs} and without a recipe; use it from Python (crfqn.load)")
@@ -221,7 +221,7 @@ def _columns_form(
     model: Any, source: str, format: str | None, encoding: str, is_labeled: bool
 ) -> tuple[str, dict[str, Any]]:
     """Return the format of a file for a model of templates without a recipe, and the options it is read with."""
-    vocabulary = model.vocabulary_.source
+    vocabulary = model.vocabulary.source
     columns, has_more = vocabulary["columns"], vocabulary["has_more_columns"]
     usual = sources.OF_FEATURES["words"]
     lines, name = first_lines(source, encoding), format or sources.format_of_name(source)
@@ -282,11 +282,11 @@ def _input_of_recipe(
     elif kind == "windows":
         columns = recipe.features.column_names
     elif kind in OF_TEMPLATES:
-        if model.vocabulary_ is None or not model.vocabulary_.encodes_items:
+        if model.vocabulary is None or not model.vocabulary.encodes_items:
             raise ModelFileError(
                 f"{path}: the file is damaged: its recipe has templates, and its features were made without"
             )
-        columns = list(model.vocabulary_.source["columns"])
+        columns = list(model.vocabulary.source["columns"])
     if kind == "pixel-pairs":
         is_whole, name = source is None or holds_letters(source), sources.OF_FEATURES[kind]
         return Input(source, name, partial(observe, recipe), None if is_whole else _cut(name))

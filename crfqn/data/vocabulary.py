@@ -149,7 +149,7 @@ class Vocabulary:
     """
 
     bigram_columns = only_bigram_columns = NO_COLUMNS  # of features of label pairs; and those of nothing else
-    has_edges = True  # whether pairs of neighbouring labels have weights that are the same everywhere
+    has_transitions = True  # whether pairs of neighbouring labels have weights that are the same everywhere
     encodes_items = (
         False  # whether items have a form that only the vocabulary encodes (`encode`, `encode_rows`)
     )

@@ -94,12 +94,12 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
     n_dense_ : int, D, the columns of a dense block, 0 without one
     dense_coef_ : ndarray, shape (n_classes, D), only where there is one
-    edge_coef_ : scipy.sparse.csr_array, shape (n_classes, n_classes), from x to
+    transition_coef_ : scipy.sparse.csr_array, shape (n_classes, n_classes), from x to
     bigram_columns_ : ndarray of int, the features with weights for pairs of labels: of templates like B01:%x[0,0]
     bigram_coef_ : scipy.sparse.csr_array, shape (n_classes ** 2, n_features), only where there are any
         Their weights, those of classes j and k in row j n_classes + k.
     n_features_in_ : int
-    vocabulary_ : Vocabulary of the feature names, None for matrices without names
+    feature_names_in_ : ndarray of str, only if the features have names
     l1_, l2_, group_l1_ : float, the strengths that it was trained with
     rules_ : TransitionRules over the classes, None without any
     temperature_ : float, what `calibrate` found, else 1
@@ -121,8 +121,8 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
 
     coef_, dense_coef_ = FittedMatrix("weights"), FittedDense("dense_coef_")
     l1_, l2_, group_l1_ = (Fitted(f"trained.strengths.{name}") for name in STRENGTHS)
-    vocabulary_, rules_ = Fitted("vocabulary_"), Fitted("rules_")
-    edge_coef_, bigram_coef_ = FittedMatrix("edges"), FittedMatrix("bigrams")
+    vocabulary, rules_ = Fitted("vocabulary", None), Fitted("rules_")
+    transition_coef_, bigram_coef_ = FittedMatrix("edges"), FittedMatrix("bigrams")
     bigram_columns_ = Fitted("bigram_columns_")
 
     @with_tasks
@@ -284,6 +284,13 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
     def predict_marginals_single(self, x: Any) -> NDArray[np.float64]:
         """Return the probabilities of one item, float64 (positions, classes); errors as in `predict_marginals`."""
         return self.predict_marginals([x])[0]
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The names of the columns; AttributeError, as of scikit-learn's models, if they have none."""
+        if self.vocabulary is None or self.vocabulary.is_hashed:
+            raise AttributeError(f"{type(self).__name__} has no names of features")
+        return np.array(self.vocabulary.names, dtype=object)
 
     @property
     def state_features_(self) -> dict[tuple[Any, Any], float]:

@@ -156,7 +156,7 @@ def possible_support(space: SequenceSpace, support: Support | None = None) -> Su
     have no pattern of these."""
     layout = EdgeLayout(space.n_states)
     support = support or Support(space.n_states * space.n_features, layout.size)
-    if space.vocabulary is None or space.vocabulary.has_edges:
+    if space.vocabulary is None or space.vocabulary.has_transitions:
         return support
     edges = np.arange(support.n_edges) if support.edges is None else support.edges
     return replace(support, edges=edges[edges >= layout.size])

@@ -60,7 +60,7 @@ class Templates(TransformerMixin, BaseEstimator):
     ----------
     vocabulary_ : TemplateVocabulary
     n_features_ : int
-    has_edges_ : bool
+    has_transitions_ : bool
         Whether a ChainCRF of these features has transitions, weights of neighbouring labels that are the same
         everywhere. Several patterns such as `B0` and `B1` are bigram features in their place.
 
@@ -189,5 +189,5 @@ class Templates(TransformerMixin, BaseEstimator):
         encoder = Encoder.fit(settings, columns)
         self.vocabulary_ = TemplateVocabulary(encoder, source.fitted_to(columns, settings).as_dict())
         self.n_features_ = encoder.n_features
-        self.has_edges_ = self.vocabulary_.has_edges
+        self.has_transitions_ = self.vocabulary_.has_transitions
         return columns

@@ -129,12 +129,12 @@ def named_weights(
 
 def _vocabulary(model: SequenceModel, feature_names: list[str] | None) -> Vocabulary:
     """Return the names of the model's features, or those that the caller gives."""
-    if model.vocabulary_ is not None:
+    if model.vocabulary is not None:
         if feature_names is not None:
             raise InputError("feature_names: expected None, as the model has names of its own")
-        if model.vocabulary_.is_hashed:
+        if model.vocabulary.is_hashed:
             raise InputError(f"{FORMAT_NAME}: expected features with names, got hashed ones, which have none")
-        return model.vocabulary_
+        return model.vocabulary
     n_features = model.n_features_in_
     if feature_names is None:
         raise InputError(

@@ -47,8 +47,8 @@ def write(model: Any, path: str | os.PathLike[str], dtype: str = "float32", inpu
     Parameters
     ----------
     model : MulticlassCRF, MulticlassClassifier, TaxonomyCRF or ChainCRF
-        Labels that are rows of parts are joined, as in `classes_`. The columns of a chain are those of its
-        `vocabulary_`; its graph needs at least one position, and also labels sequences without an allowed labelling.
+        Labels that are rows of parts are joined, as in `classes_`. The columns of a chain are its `feature_names_in_`;
+        its graph needs one position or more, and also labels sequences without an allowed labelling.
     path : str or path-like
     dtype : {"float32", "float64"}, default "float32"
         Type of inputs and outputs. Runtimes for browsers and phones expect float32; float64 gives the scores of crfqn

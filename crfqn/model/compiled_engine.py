@@ -326,7 +326,7 @@ class CompiledEngine:
         if isinstance(X, EncodedItems):
             return X.chain, scorer.by_feature(X.store), edge_scores(model, X.columns)
         X = list(X) if isinstance(X, Iterator) else X
-        encoded: Any = encode_new(X, model.vocabulary_, model.n_features_in_, model.known_pairs)
+        encoded: Any = encode_new(X, model.vocabulary, model.n_features_in_, model.known_pairs)
         if warns and model.weights.values.size:  # else nothing depends on features
             warn_of_unknown_names(encoded, X, model)
         n_states, columns, matrix = len(model.classes_), NO_COLUMNS, None

@@ -119,7 +119,7 @@ class NumpyEngine:
     def encode(self, model: Any, X: Any) -> Any:
         """Return sequences as `TokenRows` or `Sequences`, with their dense block if there is one."""
         X = check_dense(X, model.n_dense_)
-        encoded = encode_new(sparse_of(X), model.vocabulary_, model.n_features_in_, model.known_pairs)
+        encoded = encode_new(sparse_of(X), model.vocabulary, model.n_features_in_, model.known_pairs)
         return X.beside(encoded) if model.n_dense_ else encoded
 
     def open(

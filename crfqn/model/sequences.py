@@ -78,7 +78,7 @@ class SequenceModel(Model):
 
     Attributes
     ----------
-    vocabulary_ : Vocabulary, or None for features without names
+    vocabulary : Vocabulary, or None for features without names
     rules_ : TransitionRules, or None
     edges : WeightMatrix (K, K), from label to label
     bigrams : WeightMatrix (K K, F), weights of pairs of labels with features of the second, or None
@@ -88,7 +88,7 @@ class SequenceModel(Model):
 
     ANSWERS = SEQUENCES
 
-    vocabulary_: Vocabulary | None
+    vocabulary: Vocabulary | None
     rules_: TransitionRules | None
     edges: WeightMatrix
     bigrams: WeightMatrix | None = None
@@ -120,7 +120,7 @@ class SequenceModel(Model):
             dense_coef_=read_dense(file, n_states),
             loss=settings.get("loss", "logistic"),  # models of other tools do not name it
             trained=Trained.of_file(file),
-            vocabulary_=vocabulary,
+            vocabulary=vocabulary,
             rules_=read_rules(file, n_states),
             edges=matrix("edge", FROM, TO, (n_states, n_states)),
             bigrams=matrix(BIGRAMS, TRANSITION, FEATURE, (EdgeLayout(n_states).n_pairs, n_features))
@@ -153,7 +153,7 @@ class SequenceModel(Model):
             add_matrix(content, BIGRAMS, self.bigrams.csr, TRANSITION, FEATURE)
         names = [f"{table}_{FEATURE}" for table in tables]
         used = np.unique(np.concatenate([content.arrays[name] for name in names]))
-        add_vocabulary(content, self.vocabulary_, used)
+        add_vocabulary(content, self.vocabulary, used)
         if "feature_names" in content.strings:
             for name in names:
                 content.arrays[name] = narrowed(np.searchsorted(used, content.arrays[name]))
@@ -593,11 +593,11 @@ class SequenceModel(Model):
     @property
     def bigram_columns_(self) -> NDArray[np.int64]:
         """The features with weights for pairs of labels, sorted."""
-        named = NO_COLUMNS if self.vocabulary_ is None else self.vocabulary_.bigram_columns
+        named = NO_COLUMNS if self.vocabulary is None else self.vocabulary.bigram_columns
         return named if self.bigrams is None else np.union1d(named, self.bigrams.columns).astype(np.int64)
 
     @property
-    def edge_coef_(self) -> Any:
+    def transition_coef_(self) -> Any:
         """The weights of transitions as scipy's `csr_array`, (K, K)."""
         return self.edges.csr
 
@@ -612,11 +612,11 @@ class SequenceModel(Model):
 
     @property
     def takes(self) -> str:
-        return "matrix" if self.vocabulary_ is None else self.vocabulary_.takes
+        return "matrix" if self.vocabulary is None else self.vocabulary.takes
 
     @property
     def columns_read(self) -> list[str] | None:
-        source = None if self.vocabulary_ is None else self.vocabulary_.source
+        source = None if self.vocabulary is None else self.vocabulary.source
         return None if source is None or self.takes == "text" else list(source["columns"])
 
     marginals, n_best, spans = predict_marginals, predict_nbest, predict_spans
@@ -632,9 +632,7 @@ class SequenceModel(Model):
 
     @property
     def names(self) -> Any:
-        return (
-            self.vocabulary_.names if self.feature_names is None and self.vocabulary_ else self.feature_names
-        )
+        return self.vocabulary.names if self.feature_names is None and self.vocabulary else self.feature_names
 
     @cached_property
     def kept_features_(self) -> NDArray[np.int64]:
@@ -644,7 +642,7 @@ class SequenceModel(Model):
     @cached_property
     def _weighted_pairs(self) -> Pairs | None:
         """The pairs of features that have weights; None where all have, or the vocabulary encodes items itself."""
-        vocabulary, features = self.vocabulary_, self.kept_features_
+        vocabulary, features = self.vocabulary, self.kept_features_
         is_whole = vocabulary is None or features.size == len(vocabulary)
         if vocabulary is None or is_whole or vocabulary.encodes_items:
             return None
@@ -657,8 +655,8 @@ class SequenceModel(Model):
     @cached_property
     def key_watches(self) -> KeyWatches:
         """What warns of keys of dicts whose values are not known."""
-        assert self.vocabulary_ is not None
-        return KeyWatches(self.known_pairs(self.vocabulary_), self.vocabulary_)
+        assert self.vocabulary is not None
+        return KeyWatches(self.known_pairs(self.vocabulary), self.vocabulary)
 
 
 def _largest(weights: dict[Any, float], n: int, label: Any) -> list[tuple[Any, float]]:

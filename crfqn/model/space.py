@@ -142,7 +142,7 @@ class SequenceSpace(Space):
         return cls(
             model.n_features_in_,
             model.classes_,
-            model.vocabulary_,
+            model.vocabulary,
             model.rules_,
             model.scheme,
             tuple(model.once),
@@ -188,7 +188,7 @@ class SequenceSpace(Space):
             dense_coef_=dense,
             loss=self.loss,
             trained=trained,
-            vocabulary_=self.vocabulary,
+            vocabulary=self.vocabulary,
             rules_=self.rules,
             edges=WeightMatrix.from_entries(edges, (n_states, n_states)),
             bigrams=bigrams,
@@ -198,7 +198,7 @@ class SequenceSpace(Space):
 
     def _sparse_weights(self, model: SequenceModel, common: AxisMatch) -> SparseWeights:
         rows, columns, values = common.entries(model.coef_)
-        first, second, edges = AxisMatch(common.rows, common.rows).entries(model.edge_coef_)
+        first, second, edges = AxisMatch(common.rows, common.rows).entries(model.transition_coef_)
         coords, edge_weights = [self._layout.numbers(first, second)], [edges]
         if model.bigrams is not None:
             weights, pairs, features = model.bigrams.entries()

@@ -35,7 +35,7 @@ ENOUGH = 0.98  # of the training tokens: a tokenizer that gets fewer right is wa
 
 def tokenizer_of(model: Any) -> Tokenizer:
     """Return what cuts raw text for a model: as its training data were cut, if that is known."""
-    vocabulary = getattr(model, "vocabulary_", None)
+    vocabulary = getattr(model, "vocabulary", None)
     return (None if vocabulary is None else vocabulary.tokenizer) or Tokenizer(UNICODE)
 
 
@@ -43,8 +43,8 @@ def cut_text(model: Any, text: str) -> list[str]:
     """Return the tokens of a raw text for a chain's model; TokenWarning, once, where the tokenizer gets too few of the
     training tokens right."""
     tokenizer = tokenizer_of(model)
-    if tokenizer.share is not None and tokenizer.share < ENOUGH and not model.vocabulary_.has_warned_of_share:
-        model.vocabulary_.has_warned_of_share = True
+    if tokenizer.share is not None and tokenizer.share < ENOUGH and not model.vocabulary.has_warned_of_share:
+        model.vocabulary.has_warned_of_share = True
         warn_caller(share_text(tokenizer), TokenWarning)
     return [text[start:end] for start, end in tokenizer.spans(text)]
 

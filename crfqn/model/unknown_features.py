@@ -82,7 +82,7 @@ class KeyWatches:
 def warn_of_unknown_names(encoded: Items, items: Any, model: Any) -> None:
     """Warn of sequences without known features, and of keys without known values; rows of names were looked up among
     those with weights alone."""
-    vocabulary = model.vocabulary_
+    vocabulary = model.vocabulary
     if isinstance(encoded, TokenRows) and vocabulary is not None and not vocabulary.encodes_items:
         model.key_watches.look(items)
     if (

@@ -167,7 +167,7 @@ class TransitionsDisplay:
     @classmethod
     def from_model(cls, estimator: Any) -> Self:
         """Return the display of a fitted chain, not yet drawn; InputError for models without transitions."""
-        edges = getattr(estimator, "edge_coef_", None)
+        edges = getattr(estimator, "transition_coef_", None)
         if edges is None:
             raise InputError(
                 f"expected a fitted ChainCRF, whose labels follow each other, got {type(estimator).__name__}"

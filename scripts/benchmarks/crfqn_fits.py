@@ -69,7 +69,7 @@ def timed_fit(model: Any, problem: Problem, target: float = -np.inf, limit: floa
         n_nonzero=result.n_nonzero,
         peak_bytes=peak,
         passes=float(result.passes),
-        edges=model.edge_coef_.toarray() if problem.is_chain else np.zeros((0, 0)),
+        edges=model.transition_coef_.toarray() if problem.is_chain else np.zeros((0, 0)),
         facts={
             "wall_seconds": np.array(walls),
             "gaps": np.array([row.gap for row in rows]),

@@ -110,7 +110,7 @@ def measure(n_labels: int) -> Record:
             turns = [[microseconds(t.tag, items[MEASURED:]) for t in (ours, peer)] for _ in range(TURNS)]
             times[str(length)] = [*map(list, zip(*turns, strict=True))]
         costs = {name: process_costs(name, own, theirs, X[0]) for name in PROCESSES if n_labels in WITH_COSTS}
-    return {"times": times, "costs": costs, "n_weights": model.coef_.nnz + model.edge_coef_.nnz}
+    return {"times": times, "costs": costs, "n_weights": model.coef_.nnz + model.transition_coef_.nnz}
 
 
 def section(records: list[Record]) -> Section:

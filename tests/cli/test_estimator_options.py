@@ -144,7 +144,7 @@ def test_factors_of_recipes_and_options_are_trained_with(tmp_path, run):
     run("train", "--data", "names.conll", "-o", "m.crfqn", *options, code=0)
     model = crfqn.load(tmp_path / "m.crfqn")
     assert model.penalty_factors == {"w=*": 5.0, "*:*": 100.0}
-    assert not any(":" in model.vocabulary_.names[column] for column in model.model_.kept_features_)
+    assert not any(":" in model.feature_names_in_[column] for column in model.model_.kept_features_)
     (tmp_path / "factors.txt").write_text("red 100\n")
     for name, factors, error in (
         ("file", '"factors.txt"', None), ("table", "{ red = 100 }", None),

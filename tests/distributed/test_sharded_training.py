@@ -51,9 +51,11 @@ def data(files):
 
 def same_model(found, expected, X):
     assert found.classes_.tolist() == expected.classes_.tolist()
-    assert found.vocabulary_.names == expected.vocabulary_.names
+    assert found.feature_names_in_.tolist() == expected.feature_names_in_.tolist()
     np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
-    np.testing.assert_allclose(found.edge_coef_.toarray(), expected.edge_coef_.toarray(), atol=1e-5)
+    np.testing.assert_allclose(
+        found.transition_coef_.toarray(), expected.transition_coef_.toarray(), atol=1e-5
+    )
     assert found.predict(X).tolist() == expected.predict(X).tolist()
 
 
@@ -109,7 +111,7 @@ def test_templates_count_over_all_shards(threads, files, data):
     found = ChainCRF(**STRICT, dask_client=threads).fit(Shards(files, templates=templates))
     encoded = templates.fit_transform(data[0])
     expected = ChainCRF(**STRICT).fit(encoded, data[1])
-    assert sorted(found.vocabulary_.names) == sorted(expected.vocabulary_.names)
+    assert sorted(found.feature_names_in_.tolist()) == sorted(expected.feature_names_in_.tolist())
     assert found.predict(data[0]).tolist() == expected.predict(data[0]).tolist()
     assert found.result_.value == pytest.approx(expected.result_.value, rel=1e-8)
 

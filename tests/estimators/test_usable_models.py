@@ -42,7 +42,7 @@ def test_a_model_without_weights_names_the_largest_useful_strength(model, items,
     with pytest.warns(EmptyModelWarning):
         model.set_params(**{name: 1.001 * largest}, tol=1e-9).fit(items, labels)
     model.set_params(**{name: 0.95 * largest}).fit(items, labels)
-    assert model.coef_.nnz or model.edge_coef_.nnz
+    assert model.coef_.nnz or model.transition_coef_.nnz
 
 
 def test_a_loss_without_curvature_names_none():

@@ -90,11 +90,13 @@ class TestReading:
         info, model = tagger(theirs).info(), interchange.read(theirs)
         found = model.coef_.tocoo()
         weights = {
-            (model.vocabulary_.names[f], str(model.classes_[k])): weight
+            (model.feature_names_in_[f], str(model.classes_[k])): weight
             for k, f, weight in zip(found.row, found.col, found.data, strict=True)
         }
         assert weights == pytest.approx(info.state_features, abs=1e-6)  # which has six digits
-        assert model.vocabulary_.names == sorted(info.attributes, key=lambda name: int(info.attributes[name]))
+        assert model.feature_names_in_.tolist() == sorted(
+            info.attributes, key=lambda name: int(info.attributes[name])
+        )
 
     def test_written_again_it_is_the_same_byte_for_byte(self, theirs, tmp_path):
         again = tmp_path / "again.crfsuite"
@@ -113,7 +115,7 @@ class TestReading:
 
     def test_a_packed_file_is_read_too(self, theirs, tmp_path):
         (tmp_path / "m.gz").write_bytes(gzip.compress(theirs.read_bytes()))
-        assert interchange.read(tmp_path / "m.gz").vocabulary_ == interchange.read(theirs).vocabulary_
+        assert interchange.read(tmp_path / "m.gz").vocabulary == interchange.read(theirs).vocabulary
 
     def test_training_goes_on_from_it(self, theirs):
         X, y = sentences(0, 40)
@@ -161,8 +163,8 @@ class TestWriting:
     def test_it_reads_back_equal(self, ours, tmp_path):
         interchange.write(ours, tmp_path / "m.crfsuite")
         model = interchange.read(tmp_path / "m.crfsuite")
-        assert (model.edge_coef_ != ours.edge_coef_).nnz == 0
-        columns = [ours.vocabulary_[name] for name in model.vocabulary_]
+        assert (model.transition_coef_ != ours.transition_coef_).nnz == 0
+        columns = [ours.vocabulary[name] for name in model.vocabulary]
         assert (model.coef_ != ours.coef_[:, columns]).nnz == 0
         assert model.coef_.nnz == ours.coef_.nnz
 

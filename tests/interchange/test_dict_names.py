@@ -100,11 +100,11 @@ class TestComing:
 
     def test_batches_go_on_under_these_names(self, theirs):
         model = interchange.read(theirs).set_params(solver="averaged-perceptron")
-        known = len(model.vocabulary_)
+        known = len(model.vocabulary)
         model.partial_fit([[{"word": "dog"}, {"word": "new"}]], [["N", "V"]])
-        assert model.vocabulary_.names[known:] == ["word:new"]
+        assert model.feature_names_in_.tolist()[known:] == ["word:new"]
         model.partial_fit([[{"word": "newer"}]], [["N"]])
-        assert model.vocabulary_.names[known:] == ["word:new", "word:newer"]
+        assert model.feature_names_in_.tolist()[known:] == ["word:new", "word:newer"]
 
     def test_models_of_compat_keep_them_too(self, tmp_path):
         X, y = data(0, 8)
@@ -204,4 +204,4 @@ class TestGoing:
         X = Sequences(np.eye(3), [0, 3], ["w=a", "w=b", "c"])
         model = ChainCRF(l1=0.01).fit(X, [["A", "B", "B"]])
         interchange.write(model, tmp_path / "m.crfsuite")
-        assert {*interchange.read(tmp_path / "m.crfsuite").vocabulary_} <= {"w=a", "w=b", "c"}
+        assert {*interchange.read(tmp_path / "m.crfsuite").vocabulary} <= {"w=a", "w=b", "c"}

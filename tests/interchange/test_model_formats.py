@@ -71,7 +71,7 @@ class TestJson:
         columns = (content["arrays"][f"node_{part}"]["values"] for part in ("feature", "state", "weight"))
         weights = {(names[f], labels[k]): weight for f, k, weight in zip(*columns, strict=True)}
         dense = chain.coef_.toarray()
-        assert weights["y", "N"] == dense[chain.classes_.tolist().index("N"), chain.vocabulary_["y"]]
+        assert weights["y", "N"] == dense[chain.classes_.tolist().index("N"), chain.vocabulary["y"]]
 
     @pytest.mark.parametrize(
         ("change", "message"),

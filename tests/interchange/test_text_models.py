@@ -184,7 +184,7 @@ class TestWapiti:
         items = [[[name for name in position if name[0] == "u"] for position in item] for item in ITEMS]
         given = [[[*names, "b:the"] for names in item] for item in items]
         assert [list(path) for path in model.predict(given)] == [best_labels(item) for item in items]
-        assert model.edge_coef_.nnz == 0
+        assert model.transition_coef_.nnz == 0
         with pytest.raises(ModelFileError, match="without templates it is not known which"):
             read(wapiti_dump() + "b2\tN\tN\t1.0\n")
 

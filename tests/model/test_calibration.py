@@ -61,7 +61,7 @@ def scaled(model):
     other = copy.deepcopy(model)
     other.coef_ = model.coef_ / TEMPERATURE
     if model.ANSWERS.has_positions:
-        other.edge_coef_ = model.edge_coef_ / TEMPERATURE
+        other.transition_coef_ = model.transition_coef_ / TEMPERATURE
     else:
         other.model_ = dataclasses.replace(other.current_model, intercept=model.intercept_ / TEMPERATURE)
     return other
@@ -77,7 +77,7 @@ def enumerated(model, item):
     for token in item:
         values = {"n": token["n"], f"w={token['w']}": 1.0}
         scores.append(sum(rows[name] * value for name, value in values.items() if name in rows))
-    edges = model.edge_coef_.toarray()
+    edges = model.transition_coef_.toarray()
     paths = [*itertools.product(range(3), repeat=len(item))]
     total = [sum(scores[t][k] for t, k in enumerate(path)) + sum(edges[a, b] for a, b in itertools.pairwise(path))
              for path in paths]  # fmt: skip

@@ -197,7 +197,7 @@ class TestTokens:
         keys = [[{"a": 1, "b": 2}.keys(), {"c": 1}.keys()]]
         listed = ChainCRF(l1=0.1).fit([[["a", "b"], ["c"]]], [["A", "B"]])
         for model in (ChainCRF(l1=0.1).fit(keys, [["A", "B"]]), CRF().fit(keys, [["A", "B"]]).model_):
-            assert model.vocabulary_.names == listed.vocabulary_.names
+            assert model.feature_names_in_.tolist() == listed.feature_names_in_.tolist()
         assert ChainCRF(l1=0.1).fit(keys, [["A", "B"]]).state_features_ == listed.state_features_
 
     @pytest.mark.parametrize("position", ["foo", b"foo", 3, {"a": 1}.items(), [{"a": 1.0}]])

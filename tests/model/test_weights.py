@@ -225,7 +225,7 @@ def sequence_model(vocabulary, coef):
         n_features_in_=len(vocabulary),
         weights=weights_of(coef),
         dense_coef_=np.empty((K, 0)),
-        vocabulary_=vocabulary,
+        vocabulary=vocabulary,
         rules_=None,
         edges=weights_of(sp.csr_array((K, K))),
     )
@@ -334,7 +334,7 @@ class TestPredictions:
             [],
             [["w=the"], ["bias", "x"]],
         ]
-        encoded, _ = encode_sequences(new, model.vocabulary_, allow_empty=True)
+        encoded, _ = encode_sequences(new, model.vocabulary, allow_empty=True)
         assert model.predict(new).tolist() == model.predict(encoded).tolist()
         for found, expected in zip(
             model.predict_marginals(new), model.predict_marginals(encoded), strict=True

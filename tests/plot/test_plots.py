@@ -120,7 +120,7 @@ class TestPath:
 class TestTransitions:
     def test_cells_are_the_weights(self, chain):
         display = TransitionsDisplay.from_estimator(chain.model)
-        assert np.asarray(display.im_.get_array()) == pytest.approx(chain.model.edge_coef_.toarray())
+        assert np.asarray(display.im_.get_array()) == pytest.approx(chain.model.transition_coef_.toarray())
         low, high = display.im_.get_clim()
         assert low == -high
         assert display.ax_.get_title() == "Transitions: ChainCRF"

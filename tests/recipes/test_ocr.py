@@ -72,12 +72,12 @@ def test_training(words, l1, optimum, n_nonzero, accuracy, most_passes, tmp_path
     assert result.value == pytest.approx(optimum, rel=1e-5)
     assert result.value >= optimum * (1 - 1e-7)
     assert result.value * (1 - result.gap) <= optimum * (1 + 1e-7)
-    assert model.coef_.nnz + model.edge_coef_.nnz == result.n_nonzero
+    assert model.coef_.nnz + model.transition_coef_.nnz == result.n_nonzero
     assert result.n_nonzero == pytest.approx(n_nonzero, rel=0.03)
     assert model.score(X_test, y_test) == pytest.approx(accuracy, abs=0.005)
     assert result.passes <= most_passes
     # The value is that of the weights, by way of prediction: scores by another route than training's.
-    penalty = l1 * (np.abs(model.coef_.data).sum() + np.abs(model.edge_coef_.data).sum())
+    penalty = l1 * (np.abs(model.coef_.data).sum() + np.abs(model.transition_coef_.data).sum())
     loss = -model.log_likelihood(X_train, y_train).sum()
     assert result.value == pytest.approx(loss + penalty, rel=1e-10)
 

@@ -21,7 +21,7 @@ def fitted(problem: Problem = PROBLEM, **settings) -> ChainCRF:
 
 def assert_same_model(left: ChainCRF, right: ChainCRF) -> None:
     """Bit by bit."""
-    for name in ("coef_", "edge_coef_"):
+    for name in ("coef_", "transition_coef_"):
         assert getattr(left, name).toarray().tobytes() == getattr(right, name).toarray().tobytes()
     assert left.result_.value == right.result_.value
     assert left.classes_.tolist() == right.classes_.tolist()

@@ -68,7 +68,9 @@ class TestValues:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 alone = ChainCRF(l1=model.l1, **EXACT).fit(X, Y)
             np.testing.assert_allclose(model.coef_.toarray(), alone.coef_.toarray(), atol=1e-4)
-            np.testing.assert_allclose(model.edge_coef_.toarray(), alone.edge_coef_.toarray(), atol=1e-4)
+            np.testing.assert_allclose(
+                model.transition_coef_.toarray(), alone.transition_coef_.toarray(), atol=1e-4
+            )
             assert model.get_params() == alone.get_params()
 
     def test_a_model_can_be_saved(self, tmp_path):

@@ -154,7 +154,7 @@ def test_strongest_features_are_those_of_the_model(cases):
         weights = model.coef_.toarray()[code]
         expected = np.argsort(-np.abs(weights), kind="stable")[:3]
         assert [weight for _, weight in found] == weights[expected].tolist()
-        assert [name for name, _ in found] == [model.vocabulary_.names[column] for column in expected]
+        assert [name for name, _ in found] == [model.feature_names_in_[column] for column in expected]
 
 
 def errors_of(model, X, y, n, texts=None):

@@ -46,7 +46,7 @@ class Settings:
     min_count: int = 1  # features at fewer positions of the training data are left out
     n_hashed: int | None = None  # columns that all features share by hashing; None: a column each
     functions: tuple[Function, ...] = ()  # each gives further features of a token, see `TokenFeatures`
-    has_edges: bool = True  # pairs of neighbouring labels have weights that are the same everywhere
+    has_transitions: bool = True  # pairs of neighbouring labels have weights that are the same everywhere
 
     def __post_init__(self) -> None:
         if self.n_hashed is not None and any(pattern.kind != UNIGRAM for pattern in self.patterns):

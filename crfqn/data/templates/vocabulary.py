@@ -40,7 +40,7 @@ class TemplateVocabulary(Vocabulary):
     def __init__(self, encoder: Encoder, source: dict[str, Any]) -> None:
         self.encoder, self.source = encoder, source
         self.has_warned_of_tokens = self.has_warned_of_share = False
-        self.has_edges = encoder.settings.has_edges
+        self.has_transitions = encoder.settings.has_transitions
         # If all features are of the first column, the words of a raw text are an item.
         self.takes = "text" if reads_words_alone(source["columns"], encoder.settings) else "columns"
         self.is_hashed = encoder.settings.n_hashed is not None
@@ -220,11 +220,11 @@ class TemplateSource:
                     "min_count: hashed features are not counted; give one of min_count and n_hashed"
                 )
         patterns: tuple[Pattern, ...] = ()
-        dialect, has_edges = CRFPP, True
+        dialect, has_transitions = CRFPP, True
         if self.patterns:
             parsed = parse_patterns(self.patterns, self.columns, self.dialect)
             patterns, dialect = parsed.patterns, parsed.dialect
-            has_edges = parsed.n_edge_patterns == 1 or (self.transitions and not parsed.n_edge_patterns)
+            has_transitions = parsed.n_edge_patterns == 1 or (self.transitions and not parsed.n_edge_patterns)
         if self.windows:
             patterns += parse_windows(self.windows, self.columns, self.has_ends)
         for column in self.shapes:
@@ -235,7 +235,7 @@ class TemplateSource:
             patterns += word_patterns(self.words, [name for name in self.columns if name != self.words])
         if not patterns and not functions:
             raise InputError("expected patterns, windows, shapes, words or functions, got none of them")
-        return Settings(patterns, dialect, self.min_count, self.n_hashed, tuple(functions), has_edges)
+        return Settings(patterns, dialect, self.min_count, self.n_hashed, tuple(functions), has_transitions)
 
     def _check_column(self, what: str, column: Any) -> None:
         if column not in self.columns:

@@ -88,7 +88,7 @@ def test_they_say_what_transitions_and_unigrams_cannot(trained):
     weights = model.bigram_features_
     assert weights["B1:P", "x", "y"] > weights.get(("B1:Q", "x", "y"), 0.0)
     columns = model.bigram_columns_
-    assert [model.vocabulary_.names[column] for column in columns] == ["B1:P", "B1:Q"]
+    assert [model.feature_names_in_[column] for column in columns] == ["B1:P", "B1:Q"]
     assert model.coef_[:, columns].nnz == 0
 
 

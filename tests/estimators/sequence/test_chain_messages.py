@@ -240,9 +240,9 @@ def test_two_processes_train_the_same_model(model):
         "import sys; sys.path[:0] = sys.argv[1:]\n"
         "from chain_estimators import fitted\n"
         "model = fitted()\n"
-        "print(model.coef_.data.tobytes().hex(), model.edge_coef_.data.tobytes().hex())"
+        "print(model.coef_.data.tobytes().hex(), model.transition_coef_.data.tobytes().hex())"
     )
     shared = str(Path(__file__).parents[2] / "references")
     run = subprocess.run([sys.executable, "-c", script, shared], capture_output=True, text=True, check=True)
-    expected = [model.coef_.data.tobytes().hex(), model.edge_coef_.data.tobytes().hex()]
+    expected = [model.coef_.data.tobytes().hex(), model.transition_coef_.data.tobytes().hex()]
     assert run.stdout.split() == expected

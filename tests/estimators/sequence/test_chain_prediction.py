@@ -19,7 +19,7 @@ from crfqn.errors import InputError
 
 class TestPrediction:
     def test_against_enumeration(self, model):
-        node, edge = model.coef_.toarray(), model.edge_coef_.toarray()
+        node, edge = model.coef_.toarray(), model.transition_coef_.toarray()
         decoding = model.decode(PROBLEM.sequences)
         marginals = model.predict_marginals(PROBLEM.sequences)
         likelihood = model.log_likelihood(PROBLEM.sequences, PROBLEM.targets)
@@ -57,7 +57,7 @@ class TestPrediction:
         assert hits.mean() > 0.6
 
     def test_the_likelihood_is_what_training_minimised(self, model):
-        penalty = 0.5 * (np.abs(model.coef_.data).sum() + np.abs(model.edge_coef_.data).sum())
+        penalty = 0.5 * (np.abs(model.coef_.data).sum() + np.abs(model.transition_coef_.data).sum())
         loss = -model.log_likelihood(PROBLEM.sequences, PROBLEM.targets).sum()
         assert model.result_.value == pytest.approx(loss + penalty, rel=1e-12)
 

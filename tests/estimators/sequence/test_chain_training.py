@@ -33,17 +33,17 @@ class TestFit:
         model = fitted(problem, l1=0.6, l2=l2, tol=1e-5)
         n_states, n_features = problem.n_states, problem.n_features
         assert isinstance(model.coef_, sp.csr_array)
-        assert isinstance(model.edge_coef_, sp.csr_array)
+        assert isinstance(model.transition_coef_, sp.csr_array)
         assert model.coef_.shape == (n_states, n_features)
-        assert model.edge_coef_.shape == (n_states, n_states)
+        assert model.transition_coef_.shape == (n_states, n_states)
         assert (model.coef_.data != 0).all()
         assert model.classes_.tolist() == list(range(n_states))
         assert model.n_features_in_ == n_features
-        assert model.vocabulary_ is None
+        assert not hasattr(model, "feature_names_in_")
         assert model.n_iter_ == model.result_.n_iter > 0
         assert model.result_.status is Status.CONVERGED
         assert 0 <= model.result_.gap <= 1e-5
-        w = np.concatenate([model.coef_.toarray().ravel(), model.edge_coef_.toarray().ravel()])
+        w = np.concatenate([model.coef_.toarray().ravel(), model.transition_coef_.toarray().ravel()])
         assert model.result_.value == pytest.approx(problem.value(w, 0.6, l2), rel=1e-12)
         optimum, _ = problem.optimum(0.6, l2)
         assert optimum * (1 - 1e-8) <= model.result_.value <= optimum * (1 + 1e-5)
@@ -52,7 +52,7 @@ class TestFit:
         # a is always followed by b, and b by c; nothing else tells the labels apart.
         y = [list("abcabcabc")] * 5
         X = [np.ones((9, 1))] * 5
-        edges = ChainCRF(l1=0.1).fit(X, y).edge_coef_.toarray()
+        edges = ChainCRF(l1=0.1).fit(X, y).transition_coef_.toarray()
         assert (edges[[0, 1, 2], [1, 2, 0]] > 0).all()
         assert edges.max() == edges[[0, 1, 2], [1, 2, 0]].max()
 
@@ -79,7 +79,7 @@ class TestFit:
     @pytest.mark.parametrize("X", [dicts(PROBLEM), BINARY], ids=["dicts", "strings"])
     def test_named_features(self, model, X):
         other = ChainCRF(l1=0.5).fit(X, PROBLEM.targets)
-        assert other.vocabulary_.names == NAMES
+        assert other.feature_names_in_.tolist() == NAMES
         assert_same_model(model, other)
         assert same_paths(model.predict(PROBLEM.sequences), other.predict(X))
         # A model with names takes the other forms too, with its columns in any order.
@@ -96,7 +96,7 @@ class TestFit:
         same = [[{"word=a": 1}, {"word=b": 1, "n": 2}], [{"word=b": 1, "n": 1, "is": 1}]]
         y = [["x", "y"], ["y"]]
         left, right = ChainCRF(l1=0.1).fit(X, y), ChainCRF(l1=0.1).fit(same, y)
-        assert left.vocabulary_.names == ["is", "n", "word=a", "word=b"]
+        assert left.feature_names_in_.tolist() == ["is", "n", "word=a", "word=b"]
         assert_same_model(left, right)
 
     @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ class TestFit:
     def test_one_label(self):
         model = ChainCRF().fit(PROBLEM.sequences, ["only"] * PROBLEM.targets.size)
         assert model.result_.value == 0.0
-        assert model.coef_.nnz == model.edge_coef_.nnz == 0
+        assert model.coef_.nnz == model.transition_coef_.nnz == 0
         assert all(set(path) == {"only"} for path in model.predict(PROBLEM.sequences))
         assert all((m == 1.0).all() for m in model.predict_marginals(PROBLEM.sequences))
         assert model.score(PROBLEM.sequences, ["only"] * PROBLEM.targets.size) == 1.0
@@ -176,7 +176,7 @@ class TestFit:
         X = [np.zeros((3, 2))] * 4
         model = ChainCRF(l1=0.1).fit(X, [list("aab")] * 4)
         assert model.coef_.nnz == 0
-        assert model.edge_coef_.nnz > 0
+        assert model.transition_coef_.nnz > 0
 
     @pytest.mark.parametrize("scale", [1e-8, 1e8])
     def test_features_far_from_unit_scale_give_finite_models(self, scale):
@@ -215,7 +215,7 @@ class TestItemWeights:
         weighted = ChainCRF(**TIGHT).fit(PROBLEM.sequences, PROBLEM.labels, sample_weight=counts)
         repeated = ChainCRF(**TIGHT).fit(PROBLEM.sequences[items], [PROBLEM.labels[i] for i in items])
         assert weighted.result_.value == pytest.approx(repeated.result_.value, rel=1e-9)
-        for name in ("coef_", "edge_coef_"):
+        for name in ("coef_", "transition_coef_"):
             left, right = getattr(weighted, name).toarray(), getattr(repeated, name).toarray()
             np.testing.assert_allclose(left, right, atol=2e-4)
         marginals = [np.concatenate(m.predict_marginals(PROBLEM.sequences)) for m in (weighted, repeated)]
@@ -229,7 +229,7 @@ class TestItemWeights:
         kept = fitted()
         assert left.result_.value == kept.result_.value
         np.testing.assert_array_equal(left.coef_.toarray()[:, : PROBLEM.n_features], kept.coef_.toarray())
-        np.testing.assert_array_equal(left.edge_coef_.toarray(), kept.edge_coef_.toarray())
+        np.testing.assert_array_equal(left.transition_coef_.toarray(), kept.transition_coef_.toarray())
 
     def test_unit_weights_change_nothing(self, model):
         ones = ChainCRF(l1=0.5).fit(
@@ -302,8 +302,8 @@ class TestWarmStart:
         assert model.classes_.tolist() == ["A", "N", "V"]
 
         def by_name(of):
-            nodes, edges = of.coef_.tocoo(), of.edge_coef_.tocoo()
-            labels, names = of.classes_.tolist(), of.vocabulary_.names
+            nodes, edges = of.coef_.tocoo(), of.transition_coef_.tocoo()
+            labels, names = of.classes_.tolist(), of.feature_names_in_.tolist()
             found = {
                 (labels[k], names[f]): w for k, f, w in zip(nodes.row, nodes.col, nodes.data, strict=True)
             }

@@ -70,7 +70,7 @@ SETTINGS = {
 def same(model, other):
     assert model.classes_.tolist() == other.classes_.tolist()
     np.testing.assert_array_equal(model.coef_.toarray(), other.coef_.toarray())
-    np.testing.assert_array_equal(model.edge_coef_.toarray(), other.edge_coef_.toarray())
+    np.testing.assert_array_equal(model.transition_coef_.toarray(), other.transition_coef_.toarray())
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -253,7 +253,7 @@ def test_transitions_alone(form, settings, tmp_path):
 def test_marginals_of_transitions_alone():
     """By enumeration, and the strengths that CRFsuite is given."""
     model = ChainCRF(l1=0.0, l2=0.2, tol=1e-10).fit(featureless(LENGTHS), Y)
-    edges = model.edge_coef_.toarray()
+    edges = model.transition_coef_.toarray()
     weights = {
         path: math.exp(edges[path[0], path[1]] + edges[path[1], path[2]])
         for path in itertools.product(range(2), repeat=3)
@@ -287,4 +287,6 @@ def test_blocks_of_transitions_alone(tmp_path):
     blocks = Blocks.write(tmp_path / "blocks", [(featureless(LENGTHS), Y)])
     model = ChainCRF(**TOGETHER).fit(blocks)
     expected = ChainCRF(**TOGETHER).fit(featureless(LENGTHS), Y)
-    np.testing.assert_allclose(model.edge_coef_.toarray(), expected.edge_coef_.toarray(), atol=1e-6)
+    np.testing.assert_allclose(
+        model.transition_coef_.toarray(), expected.transition_coef_.toarray(), atol=1e-6
+    )

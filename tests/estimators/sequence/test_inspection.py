@@ -123,14 +123,14 @@ class TestPredict:
 
 class TestWeightsByName:
     def test_they_are_the_weights(self, model):
-        names, labels = model.vocabulary_.names, model.classes_.tolist()
+        names, labels = model.feature_names_in_.tolist(), model.classes_.tolist()
         states = model.state_features_
         assert len(states) == model.coef_.nnz
         for (name, label), weight in states.items():
             assert weight == model.coef_[labels.index(label), names.index(name)] != 0.0
-        assert len(model.transition_features_) == model.edge_coef_.nnz
+        assert len(model.transition_features_) == model.transition_coef_.nnz
         for (before, label), weight in model.transition_features_.items():
-            assert weight == model.edge_coef_[labels.index(before), labels.index(label)]
+            assert weight == model.transition_coef_[labels.index(before), labels.index(label)]
 
     def test_top_features(self, model):
         every = model.top_features("B-A", None)

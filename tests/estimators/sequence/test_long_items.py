@@ -41,7 +41,7 @@ STRENGTH = {"l1": 0.1, "l2": 0.1}
 
 
 def bits(model):
-    return model.coef_.toarray().tobytes(), model.edge_coef_.toarray().tobytes()
+    return model.coef_.toarray().tobytes(), model.transition_coef_.toarray().tobytes()
 
 
 def test_one_item_takes_hardly_more_passes_than_its_sentences():

@@ -15,13 +15,15 @@ WITHOUT_RARE = [[{"a": 1.0, "w": "x"}, {"a": 2.0}], [{}, {"a": 1.0}], [{"w": "x"
 def assert_same(model, reference):
     assert model.classes_.tolist() == reference.classes_.tolist()
     np.testing.assert_allclose(model.coef_.toarray(), reference.coef_.toarray(), atol=1e-12)
-    np.testing.assert_allclose(model.edge_coef_.toarray(), reference.edge_coef_.toarray(), atol=1e-12)
+    np.testing.assert_allclose(
+        model.transition_coef_.toarray(), reference.transition_coef_.toarray(), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("strengths", [{"l1": 0.1}, {"l1": 0.0, "l2": 0.5}], ids=str)
 def test_it_is_a_training_without_these_features(strengths):
     model = ChainCRF(min_count=2, **strengths).fit(X, Y)
-    assert model.vocabulary_.names == ["a", "w=x"]
+    assert model.feature_names_in_.tolist() == ["a", "w=x"]
     assert_same(model, ChainCRF(**strengths).fit(WITHOUT_RARE, Y))
     assert model.predict([[{"b": 1.0, "a": 1.0}]]).tolist() == model.predict([[{"a": 1.0}]]).tolist()
 
@@ -29,7 +31,7 @@ def test_it_is_a_training_without_these_features(strengths):
 def test_named_sequences_and_lists_of_strings():
     strings = [[["a", "x"], ["a"]], [["b", "y"], ["a"]], [["x"]]]
     model = ChainCRF(l1=0.1, min_count=2).fit(strings, Y)
-    assert model.vocabulary_.names == ["a", "x"]
+    assert model.feature_names_in_.tolist() == ["a", "x"]
     matrix = csr_array(np.array([[1, 0, 1], [1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1.0]]))
     sequences = Sequences(matrix, [0, 2, 4, 5], feature_names=["a", "b", "x"])
     assert_same(ChainCRF(l1=0.1, min_count=2).fit(sequences, Y), model)

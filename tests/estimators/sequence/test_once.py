@@ -28,7 +28,7 @@ def weighted(rng, classes, n_features=4, **how):
     X = [rng.normal(size=(len(classes), n_features))]
     model = ChainCRF(l1=0.1, n_threads=1, **how).fit(X, [classes])
     model.coef_ = csr_array(2 * rng.normal(size=(len(classes), n_features)))
-    model.edge_coef_ = csr_array(rng.normal(size=(len(classes), len(classes))))
+    model.transition_coef_ = csr_array(rng.normal(size=(len(classes), len(classes))))
     return model
 
 

@@ -38,7 +38,7 @@ def of_labels(weights, y=Y):
 
 def same(first, second):
     np.testing.assert_allclose(first.coef_.toarray(), second.coef_.toarray(), atol=1e-5)
-    np.testing.assert_allclose(first.edge_coef_.toarray(), second.edge_coef_.toarray(), atol=1e-5)
+    np.testing.assert_allclose(first.transition_coef_.toarray(), second.transition_coef_.toarray(), atol=1e-5)
 
 
 def weighted_loss(model, y, weights):
@@ -54,14 +54,14 @@ def weighted_loss(model, y, weights):
 def test_the_optimum_is_stationary_for_the_documented_loss():
     weights = of_labels({"R": 4.0, "B": 0.5})
     model = ChainCRF(l1=0.0, l2=1.0, tol=1e-6).fit(X, Y, sample_weight=weights)
-    penalty = 0.5 * (np.square(model.coef_.data).sum() + np.square(model.edge_coef_.data).sum())
+    penalty = 0.5 * (np.square(model.coef_.data).sum() + np.square(model.transition_coef_.data).sum())
     assert model.result_.value == pytest.approx(weighted_loss(model, Y, weights) + penalty, rel=1e-9)
     assert np.isnan(model.result_.gap)
     assert model.result_.status.name == "STATIONARY"
-    table = model.edge_coef_.toarray()
+    table = model.transition_coef_.toarray()
 
     def value(edges):
-        model.edge_coef_ = csr_array(edges.reshape(table.shape))
+        model.transition_coef_ = csr_array(edges.reshape(table.shape))
         return weighted_loss(model, Y, weights) + 0.5 * np.square(edges).sum()
 
     np.testing.assert_allclose(approx_fprime(table.ravel(), value, 1e-6), 0, atol=0.1)

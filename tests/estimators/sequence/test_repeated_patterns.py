@@ -130,7 +130,7 @@ def test_several_patterns_share_out_a_penalty():
 
     one, two = fit(["B"], l1=0, l2=0.5), fit(["B0", "B1"], l1=0, l2=0.5)
     assert two.result_.value < one.result_.value - 1e-3
-    assert two.edge_coef_.nnz == 0
+    assert two.transition_coef_.nnz == 0
     for pair in ("xx", "xy", "yx", "yy"):
         names = [("B0", *pair), ("B1", *pair)]
         first, second = (two.bigram_features_.get(name, 0.0) for name in names)
@@ -159,29 +159,29 @@ class TestWithoutB:
     def test_no_solver_gives_transitions_a_weight(self, settings):
         features = Templates(self.PATTERNS, columns=["w"])
         model = ChainCRF(**settings).fit(features.fit_transform(X), LABELS)
-        assert not features.has_edges_
-        assert model.edge_coef_.nnz == 0
+        assert not features.has_transitions_
+        assert model.transition_coef_.nnz == 0
         assert model.coef_.nnz > 0
 
     @pytest.mark.parametrize("solver", ["auto", "averaged-perceptron"])
     def test_nor_do_batches(self, solver):
         features = Templates(self.PATTERNS, columns=["w"]).fit_transform(X)
         model = ChainCRF(solver=solver).partial_fit(features, LABELS, classes=["x", "y"])
-        assert model.partial_fit(features, LABELS).edge_coef_.nnz == 0
+        assert model.partial_fit(features, LABELS).transition_coef_.nnz == 0
 
     def test_nor_does_a_start(self):
         features = Templates(self.PATTERNS, columns=["w"])
         start = ChainCRF(l1=0.01).fit(
             Templates(f"{self.PATTERNS}B\n", columns=["w"]).fit_transform(X), LABELS
         )
-        assert start.edge_coef_.nnz > 0
-        assert ChainCRF(l1=0.01).fit(features.fit_transform(X), LABELS, start=start).edge_coef_.nnz == 0
+        assert start.transition_coef_.nnz > 0
+        assert ChainCRF(l1=0.01).fit(features.fit_transform(X), LABELS, start=start).transition_coef_.nnz == 0
 
     def test_the_option_brings_them(self):
         with_b = Templates(f"{self.PATTERNS}B\n", columns=["w"])
         asked = Templates(self.PATTERNS, columns=["w"], transitions=True)
         models = [ChainCRF(l1=0.05).fit(features.fit_transform(X), LABELS) for features in (with_b, asked)]
-        assert asked.has_edges_
+        assert asked.has_transitions_
         assert models[0].transition_features_ == models[1].transition_features_ != {}
         # What has them already gets no others.
         twice = [
@@ -194,12 +194,12 @@ class TestWithoutB:
 
     def test_other_features_have_them_in_any_case(self):
         for features in (Templates(windows="w[0]", columns=["w"]), Templates(columns=["w"])):
-            assert ChainCRF(l1=0.01).fit(features.fit_transform(X), LABELS).edge_coef_.nnz > 0
+            assert ChainCRF(l1=0.01).fit(features.fit_transform(X), LABELS).transition_coef_.nnz > 0
 
     def test_files_keep_the_option(self, tmp_path):
         asked = Templates(self.PATTERNS, columns=["w"], transitions=True)
         ChainCRF(l1=0.05).fit(asked.fit_transform(X), LABELS).save(tmp_path / "model.crfqn")
-        assert load(tmp_path / "model.crfqn").vocabulary_.has_edges
+        assert load(tmp_path / "model.crfqn").vocabulary.has_transitions
 
 
 def test_min_count_does_not_count_pairs_that_are_not_there():
@@ -255,4 +255,4 @@ def test_the_command_line_says_how_many_weights_there_are(tmp_path, monkeypatch)
     )
     assert "of 18 weights" in run(*train, "--l1", 0.1)
     assert "of 22 weights" in run(*train, "--l1", 0.1, "--transitions")
-    assert load(tmp_path / "m.crfqn").vocabulary_.has_edges
+    assert load(tmp_path / "m.crfqn").vocabulary.has_transitions

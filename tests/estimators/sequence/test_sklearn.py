@@ -183,7 +183,7 @@ class TestTools:
         assert twin is not model
         assert repr(twin) == repr(model)
         assert (twin.coef_ != model.coef_).nnz == 0
-        assert twin.vocabulary_ == model.vocabulary_
+        assert twin.vocabulary == model.vocabulary
         assert twin.result_.status is model.result_.status
         np.testing.assert_array_equal(twin.result_.trace.value, model.result_.trace.value)
         expected = model.predict_marginals(X)

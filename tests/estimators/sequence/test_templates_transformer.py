@@ -45,8 +45,8 @@ def model():
 def test_a_pipeline_learns_from_columns(model):
     assert lists(model.predict(X)) == Y
     assert lists(model.predict(NEW))[0] == ["B-NP", "I-NP", "O"]
-    assert model[0].has_edges_ and model[0].n_features_ == model[1].n_features_in_  # noqa: PT018
-    assert model[1].vocabulary_ is model[0].vocabulary_
+    assert model[0].has_transitions_ and model[0].n_features_ == model[1].n_features_in_  # noqa: PT018
+    assert model[1].vocabulary is model[0].vocabulary_
 
 
 @pytest.mark.parametrize("form", [
@@ -69,6 +69,7 @@ def test_a_model_file_needs_columns_only(tmp_path, settings):
         loaded.predict_marginals(columns), fitted[1].predict_marginals(columns), strict=True
     ):
         np.testing.assert_allclose(one, other, atol=1e-12)
+    assert hasattr(loaded, "feature_names_in_") == ("n_hashed" not in settings)
     loaded.save(tmp_path / "again.crfqn")
     assert lists(load(tmp_path / "again.crfqn").predict(columns)) == lists(fitted.predict(columns))
     # What the pipeline's templates make of columns is matched by name.
@@ -84,7 +85,7 @@ def test_a_loaded_model_goes_on_with_training(tmp_path, model):
 
 
 def test_damaged_templates_in_a_file(tmp_path, model, monkeypatch):
-    monkeypatch.setattr(type(model[1].vocabulary_), "stored_source", lambda self: {"patterns": 3})
+    monkeypatch.setattr(type(model[1].vocabulary), "stored_source", lambda self: {"patterns": 3})
     model[1].save(tmp_path / "model.crfqn")
     with pytest.raises(
         ModelFileError, match="templates: expected a table of abbreviations, columns, dialect"

@@ -40,14 +40,14 @@ class TestRoundTrip:
         assert loaded.get_params() == model.get_params()
         assert loaded.classes_.tolist() == CLASSES[kind]
         assert loaded.classes_.dtype.kind == model.classes_.dtype.kind
-        for name in ("coef_", "edge_coef_"):
+        for name in ("coef_", "transition_coef_"):
             old, new = getattr(model, name), getattr(loaded, name)
             assert (type(new), new.shape, new.dtype) == (type(old), old.shape, old.dtype)
             assert new.toarray().tobytes() == old.toarray().tobytes()
             assert new.nnz == old.nnz
         assert loaded.n_features_in_ == PROBLEM.n_features
         assert loaded.n_iter_ == model.n_iter_
-        assert loaded.vocabulary_ is None
+        assert not hasattr(loaded, "feature_names_in_")
         assert loaded.extra_ == {}
         assert_same_result(model.result_, loaded.result_)
         np.testing.assert_array_equal(loaded.result_.coords, model.result_.coords)
@@ -129,11 +129,13 @@ class TestNames:
         named_model.save(path)
         loaded = crfqn.load(path)
         used = np.unique(named_model.coef_.tocoo().col)
-        assert loaded.vocabulary_.names == [named_model.vocabulary_.names[f] for f in used]
+        assert loaded.feature_names_in_.tolist() == [named_model.feature_names_in_[f] for f in used]
         assert loaded.n_features_in_ == used.size
         np.testing.assert_array_equal(loaded.coef_.toarray(), named_model.coef_.toarray()[:, used])
-        np.testing.assert_array_equal(loaded.edge_coef_.toarray(), named_model.edge_coef_.toarray())
-        unused = sorted(set(named_model.vocabulary_.names) - set(loaded.vocabulary_.names))
+        np.testing.assert_array_equal(
+            loaded.transition_coef_.toarray(), named_model.transition_coef_.toarray()
+        )
+        unused = sorted(set(named_model.feature_names_in_.tolist()) - set(loaded.feature_names_in_.tolist()))
         data = path.read_bytes()
         assert not any(name.encode() in data for name in unused)
 
@@ -165,7 +167,7 @@ class TestNames:
         model = ChainCRF(l1=1e6).fit(named(), PROBLEM.labels)
         model.save(path)
         loaded = crfqn.load(path)
-        assert len(loaded.vocabulary_) == 0
+        assert loaded.feature_names_in_.size == 0
         assert_same_predictions(model, loaded, named())
 
 
@@ -247,7 +249,7 @@ class TestFloat32:
         plain.save(path, dtype="float32")
         loaded = crfqn.load(path)
         np.testing.assert_array_equal(
-            loaded.edge_coef_.toarray(), plain.edge_coef_.toarray().astype(np.float32)
+            loaded.transition_coef_.toarray(), plain.transition_coef_.toarray().astype(np.float32)
         )
 
     @pytest.mark.parametrize("dtype", ["float16", "int8", None])

@@ -62,7 +62,7 @@ class TestChoice:
     def test_the_model_is_that_of_the_number(self, chain):
         same = ChainCRF(l1=chain.l1_, l2=chain.l2_).fit(PROBLEM.sequences, PROBLEM.labels)
         np.testing.assert_array_equal(chain.coef_.toarray(), same.coef_.toarray())
-        np.testing.assert_array_equal(chain.edge_coef_.toarray(), same.edge_coef_.toarray())
+        np.testing.assert_array_equal(chain.transition_coef_.toarray(), same.transition_coef_.toarray())
 
     def test_it_is_chosen_anew_by_each_fit(self, flat):
         model = clone(flat)

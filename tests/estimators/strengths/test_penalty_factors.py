@@ -189,10 +189,12 @@ def test_chains_match_enumeration(factors, l1, l2):
     of_weights = np.concatenate([np.tile(by_column, 2), np.ones(4)])
     targets = [["PQ".index(label) for label in labels] for labels in LABELS]
     value, w = split_minimum(chain_loss(chain_matrices(), targets, 2), l1 * of_weights, l2 * of_weights)
-    assert model.vocabulary_.names == NAMES
+    assert model.feature_names_in_.tolist() == NAMES
     assert model.result_.value == pytest.approx(value, rel=1e-7)
     if l2 and isinstance(factors, list):
-        found = np.concatenate([model.coef_.toarray().reshape(-1), model.edge_coef_.toarray().reshape(-1)])
+        found = np.concatenate(
+            [model.coef_.toarray().reshape(-1), model.transition_coef_.toarray().reshape(-1)]
+        )
         np.testing.assert_allclose(found, w, atol=1e-3)
 
 
@@ -209,14 +211,14 @@ def test_bigram_features_have_the_factors_of_their_names():
     tokens = [[{"w": next(iter(position))} for position in item] for item in ITEMS]
     settings = {"l1": 0.2, "l2": 0.1, "tol": 1e-8}
     sequences = templates.fit_transform(tokens)
-    names = ChainCRF(**settings).fit(sequences, LABELS).vocabulary_.names
+    names = ChainCRF(**settings).fit(sequences, LABELS).feature_names_in_.tolist()
     factors = {name: 0.5 + place for place, name in enumerate(names)}
     model = ChainCRF(penalty_factors=factors, **settings).fit(sequences, LABELS)
     by_name = np.array([factors[name] for name in names])
     size = np.abs(model.bigram_coef_.toarray())
     penalty = 0.2 * (np.abs(model.coef_.toarray()) @ by_name).sum() + 0.2 * (size @ by_name).sum()
     penalty += 0.05 * (model.coef_.toarray() ** 2 @ by_name).sum() + 0.05 * (size**2 @ by_name).sum()
-    edges = model.edge_coef_.toarray()
+    edges = model.transition_coef_.toarray()
     penalty += 0.2 * np.abs(edges).sum() + 0.05 * (edges**2).sum()
     log_likelihood = np.sum(model.log_likelihood(sequences, LABELS))
     assert model.result_.value == pytest.approx(penalty - log_likelihood, rel=1e-9)
@@ -421,7 +423,7 @@ def test_other_forms_of_data():
     dense = np.linspace(-1.0, 1.0, sequences.n_positions * 2).reshape(-1, 2)
     model = ChainCRF(**settings, l2=0.1, dense_l2=0.7).fit(Features(dense, sequences), LABELS)
     by_name, size = np.array([0.0, 1.0, 2.0]), np.abs(model.coef_.toarray())
-    edges = model.edge_coef_.toarray()
+    edges = model.transition_coef_.toarray()
     penalty = (
         0.2 * (size @ by_name).sum()
         + 0.05 * (size**2 @ by_name).sum()

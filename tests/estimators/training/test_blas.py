@@ -56,7 +56,7 @@ def items(n_items, n_features, n_classes):
 
 def weights(model):
     """The bits of a model."""
-    parts = [getattr(model, name, np.empty(0)) for name in ("coef_", "intercept_", "edge_coef_")]
+    parts = [getattr(model, name, np.empty(0)) for name in ("coef_", "intercept_", "transition_coef_")]
     return b"".join(
         np.asarray(part.toarray() if hasattr(part, "toarray") else part).tobytes() for part in parts
     )

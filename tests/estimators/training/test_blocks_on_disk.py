@@ -50,7 +50,7 @@ def test_the_same_model_as_from_memory(blocks, from_memory, kept, monkeypatch, t
     monkeypatch.setattr(module, "KEPT_NUMBERS", max(kept, 1))
     before = sorted(os.listdir(blocks.folder))
     model = ChainCRF(l1=0.3, l2=0.1, tol=1e-6).fit(blocks)
-    assert model.vocabulary_.names == from_memory.vocabulary_.names
+    assert model.feature_names_in_.tolist() == from_memory.feature_names_in_.tolist()
     assert model.classes_.tolist() == from_memory.classes_.tolist()
     np.testing.assert_allclose(model.coef_.toarray(), from_memory.coef_.toarray(), atol=1e-4)
     assert model.result_.value == pytest.approx(from_memory.result_.value, rel=1e-6)

@@ -88,7 +88,7 @@ def objective(parameters, X, y, l1, l2, dense_l2):
 def weights_of(model):
     """The weights as `objective` takes them."""
     table = np.hstack([model.dense_coef_, model.coef_.toarray()])
-    rest = model.edge_coef_.toarray() if hasattr(model, "edge_coef_") else model.intercept_
+    rest = model.transition_coef_.toarray() if hasattr(model, "transition_coef_") else model.intercept_
     return np.concatenate([table.ravel(), rest.ravel()])
 
 
@@ -134,7 +134,7 @@ def test_rows_of_weights_stay_zero_as_a_whole(norm, strength):
     assert model.result_.gap < 1e-7
     norms = np.linalg.norm(table, axis=0) if norm == "l2" else np.abs(table).max(axis=0)
     smooth = objective(weights_of(model), X, y, 0.0, 0.0, 0.5)
-    edges = strength * np.abs(model.edge_coef_.toarray()).sum()
+    edges = strength * np.abs(model.transition_coef_.toarray()).sum()
     assert model.result_.value == pytest.approx(smooth + strength * norms.sum() + edges, rel=1e-9)
     other = ChainCRF(0, 0, **settings, solver="spa-rsa").fit(X, y)
     assert other.result_.value == pytest.approx(model.result_.value, rel=1e-6)

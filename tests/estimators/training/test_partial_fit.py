@@ -57,9 +57,11 @@ class TestAsEpochsOfFit:
         for _ in range(n_epochs):
             model.partial_fit(X, labels, ["odd", "even"], weights)
         assert fitted.n_iter_ == model.n_iter_ == n_epochs
-        assert (fitted.coef_ != model.coef_).nnz == (fitted.edge_coef_ != model.edge_coef_).nnz == 0
+        assert (
+            (fitted.coef_ != model.coef_).nnz == (fitted.transition_coef_ != model.transition_coef_).nnz == 0
+        )
         assert model.coef_.nnz
-        assert model.vocabulary_ == fitted.vocabulary_
+        assert model.vocabulary == fitted.vocabulary
 
     @pytest.mark.parametrize("kind", ITEM_MODELS)
     @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
@@ -78,7 +80,7 @@ class TestAsEpochsOfFit:
 class TestFeaturesThatGrow:
     def test_features_that_come_later_are_learned_as_if_they_had_been_known(self, solver):
         growing, fixed = ChainCRF(solver=solver), ChainCRF(solver=solver)
-        names = ChainCRF(solver=solver, max_iter=1).fit(X, Y).vocabulary_.names
+        names = ChainCRF(solver=solver, max_iter=1).fit(X, Y).feature_names_in_.tolist()
         sizes = []
         for batch in (slice(0, 10), slice(10, 11), slice(11, 40)):
             growing.partial_fit(X[batch], Y[batch], CLASSES)
@@ -88,15 +90,17 @@ class TestFeaturesThatGrow:
             ]
             fixed.partial_fit([np.array(item) for item in matrices], Y[batch], CLASSES)
         assert sizes[0] < sizes[2] == len(names)
-        order = [growing.vocabulary_[name] for name in names]
+        order = [growing.vocabulary[name] for name in names]
         np.testing.assert_allclose(growing.coef_.toarray()[:, order], fixed.coef_.toarray(), rtol=1e-12)
-        np.testing.assert_allclose(growing.edge_coef_.toarray(), fixed.edge_coef_.toarray(), rtol=1e-12)
+        np.testing.assert_allclose(
+            growing.transition_coef_.toarray(), fixed.transition_coef_.toarray(), rtol=1e-12
+        )
         assert growing.score(X, Y) > 0.9
 
     def test_columns_keep_their_places(self, solver):
         model = ChainCRF(solver=solver).partial_fit(X[:10], Y[:10], CLASSES)
-        before = model.vocabulary_.names
-        assert model.partial_fit(X[10:], Y[10:]).vocabulary_.names[: len(before)] == before
+        before = model.feature_names_in_.tolist()
+        assert model.partial_fit(X[10:], Y[10:]).feature_names_in_.tolist()[: len(before)] == before
 
     def test_templates_keep_the_columns_of_the_first_call(self, solver):
         templates = Templates("U00:%x[0,0]\nU01:%x[-1,0]\n", columns=["w"])
@@ -119,7 +123,7 @@ class TestGoingOn:
         model.partial_fit([[["unheard"]]], [["odd"]])
         after = weights_by_name(model)
         assert {name: after[name] for name in before} == before  # one word, whose best label may be wrong
-        assert "unheard" in model.vocabulary_
+        assert "unheard" in model.vocabulary
 
     def test_a_fit_begins_anew(self):
         model = ChainCRF(solver="averaged-perceptron", max_iter=2)
@@ -187,15 +191,15 @@ class TestOtherSolvers:
         fitted = ChainCRF(l1=0.1, l2=0.1, tol=1e-6).fit(X, labels, weights)
         assert model.classes_.tolist() == fitted.classes_.tolist() == ["even", "new", "odd"]
         assert model.result_.value == pytest.approx(fitted.result_.value, rel=2e-2)  # not convex
-        assert model.vocabulary_["size"] == ChainCRF(l1=0.1).fit(X[:10], Y[:10]).vocabulary_["size"]
+        assert model.vocabulary["size"] == ChainCRF(l1=0.1).fit(X[:10], Y[:10]).vocabulary["size"]
         again = pickle.loads(pickle.dumps(model)).partial_fit([[["unheard"]]], [["odd"]])
         assert again.n_features_in_ == model.n_features_in_ + 1 == fitted.n_features_in_ + 1
 
     def test_one_call_is_a_fit(self):
         fitted, model = ChainCRF(l1=0.1).fit(X, Y), ChainCRF(l1=0.1).partial_fit(X, Y, CLASSES)
         assert weights_by_name(model) == weights_by_name(fitted)
-        assert model.vocabulary_ == fitted.vocabulary_
-        assert model.partial_fit(X[:3], Y[:3]).vocabulary_ == fitted.vocabulary_
+        assert model.vocabulary == fitted.vocabulary
+        assert model.partial_fit(X[:3], Y[:3]).vocabulary == fitted.vocabulary
 
     def test_templates(self):
         templates = Templates("U00:%x[0,0]\nU01:%x[-1,0]\n", columns=["w"])
