@@ -28,20 +28,20 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def standard_library():
     """The docstrings of the standard library, which take seconds to collect."""
-    from crfqn.readers.datasets import GENERATORS
+    from crfqn.readers.datasets import DATA_GENERATORS
 
-    return GENERATORS["docstrings"]()
+    return DATA_GENERATORS["docstrings"]()
 
 
 @pytest.fixture(scope="session")
 def collected(standard_library):
     """Give what has been collected to every dataset and recipe of the docstrings; `with collected():`."""
-    from crfqn.readers.datasets import GENERATORS
+    from crfqn.readers.datasets import DATA_GENERATORS
 
     @contextmanager
     def given():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(GENERATORS, "docstrings", lambda: standard_library)
+            patch.setitem(DATA_GENERATORS, "docstrings", lambda: standard_library)
             yield
 
     return given

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.atomic_write import check_writable, replace_file
-from crfqn.data.files import BYTES, STANDARD_INPUT, Source, pack
+from crfqn.data.files import BYTES_ENCODING, STANDARD_INPUT, Source, pack
 from crfqn.errors import InputError
 from crfqn.messages import CONTROL, bounded, tell, written_out
 
@@ -120,7 +120,9 @@ def _status(name: str | Path) -> os.stat_result | None:
     return status if stat.S_ISREG(status.st_mode) else None
 
 
-def write_text(output: Path | None, parts: str | Iterable[str | bytes], encoding: str = BYTES) -> None:
+def write_text(
+    output: Path | None, parts: str | Iterable[str | bytes], encoding: str = BYTES_ENCODING
+) -> None:
     """Write text in an encoding to a file, compressed as its name says, or part by part to standard output (None and
     `-`); a terminal has an encoding of its own."""
     parts = [parts] if isinstance(parts, str) else parts

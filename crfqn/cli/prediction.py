@@ -19,7 +19,7 @@ import numpy as np
 from crfqn.cli.loading import Input, Labeller, check_threshold, input_with_dense, open_input
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import command_files, say, write_text
-from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank
+from crfqn.data.files import BYTES_ENCODING, STANDARD_INPUT, Part, is_blank
 from crfqn.data.json_text import strict_json
 from crfqn.data.label_arrays import label_text
 from crfqn.data.token_columns import TokenColumns
@@ -66,7 +66,7 @@ def predict(
         inputs.append(input_with_dense(input, model, path, options.dense))
         is_json = options.as_json or (options.to == JSON_LINES and input.format != JSON_LINES)
         is_utf8 = is_json or "utf-8" in input.encoding.lower()  # as JSON always is
-        encodings.append(BYTES if is_utf8 else input.encoding)
+        encodings.append(BYTES_ENCODING if is_utf8 else input.encoding)
     if output_dir is None:
         other = next((i for i, encoding in enumerate(encodings) if encoding != encodings[0]), None)
         if other is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input
 from crfqn.cli.output import command_files, write_text
-from crfqn.data.files import BYTES, Part, is_blank
+from crfqn.data.files import BYTES_ENCODING, Part, is_blank
 from crfqn.data.json_text import strict_json
 from crfqn.errors import InputError
 from crfqn.model.answers import gives_probabilities
@@ -74,7 +74,7 @@ def suggest(
     if is_diverse:
         items = _different(items, counts, n)
     is_utf8 = as_json or "utf-8" in input.encoding.lower()
-    write_text(output, _written(input, head, items, as_json), BYTES if is_utf8 else input.encoding)
+    write_text(output, _written(input, head, items, as_json), BYTES_ENCODING if is_utf8 else input.encoding)
 
 
 def _lines(input: Input, part: Part, data: Any) -> Iterator[str]:

@@ -23,7 +23,7 @@ from crfqn.compat.metrics import flat_accuracy_score
 from crfqn.compat.observed_chain import ObservedFeatures, Zeros, fit_observed, make_chain
 from crfqn.compat.tagger import CrfsuiteTagger, TrainingLog
 from crfqn.compat.utils import flatten
-from crfqn.data.attributes import COLLECTIONS, SEPARATOR, attributes
+from crfqn.data.attributes import ATTRIBUTE_SEPARATOR, COLLECTION_TYPES, attributes
 from crfqn.data.encoding import Sequences
 from crfqn.data.label_arrays import check_labels
 from crfqn.data.token_rows import PLAIN_TYPES, can_be_read_again, growing_rows
@@ -307,7 +307,7 @@ def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
     than some trainings."""
     items = items if can_be_read_again(items) else attributes(items)
     try:
-        rows, vocabulary = growing_rows(items, SEPARATOR)
+        rows, vocabulary = growing_rows(items, ATTRIBUTE_SEPARATOR)
     except InputError:  # bytes, positions of another kind, or invalid items, for which this raises the error
         items = attributes(items)
         rows, vocabulary = growing_rows(items)
@@ -316,7 +316,7 @@ def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
     zeros = []
     for n, position in enumerate(flatten(items)):
         # The second check is slow for lists.
-        if isinstance(position, COLLECTIONS) or not isinstance(position, Mapping):
+        if isinstance(position, COLLECTION_TYPES) or not isinstance(position, Mapping):
             continue
         if not PLAIN_TYPES.issuperset(map(type, position.values())):
             position = attributes([[position]])[0][0]

@@ -9,8 +9,8 @@ from crfqn.data.items import check_is_list_of_items, wrap_hint
 from crfqn.errors import InputError
 from crfqn.messages import describe, place_of, shorten
 
-SEPARATOR = ":"
-COLLECTIONS = (list, tuple, set, frozenset)
+ATTRIBUTE_SEPARATOR = ":"
+COLLECTION_TYPES = (list, tuple, set, frozenset)
 
 
 def attributes(X: Iterable[Any]) -> list[list[dict[str, float]]]:
@@ -62,9 +62,9 @@ def _add(entries: dict[str, float], prefix: str, features: Any) -> None:
             name = prefix + _text(key)
             kind = type(value)
             if kind is str or isinstance(value, (str, bytes)):
-                name, number = f"{name}{SEPARATOR}{_text(value)}", 1.0
-            elif isinstance(value, (Mapping, *COLLECTIONS)):
-                _add(entries, name + SEPARATOR, value)
+                name, number = f"{name}{ATTRIBUTE_SEPARATOR}{_text(value)}", 1.0
+            elif isinstance(value, (Mapping, *COLLECTION_TYPES)):
+                _add(entries, name + ATTRIBUTE_SEPARATOR, value)
                 continue
             else:
                 try:

@@ -12,10 +12,12 @@ from typing import Any
 from crfqn.errors import UnknownFeaturesWarning, warn_caller, warns_of_items
 from crfqn.messages import shorten
 
-LEAST_SHARE = 0.02  # of the known values of a column in the training data, if the true share is unknown
-CHANCE = 1e-3  # probability of so many consecutive unknown values in data like those of the training
-FEWEST_VARIANTS = 3  # values that differ from known ones in case or blanks alone
-MOST_EXAMPLES = 100
+MIN_KNOWN_SHARE = 0.02  # of the known values of a column in the training data, if the true share is unknown
+WARNING_PROBABILITY = (
+    1e-3  # probability of so many consecutive unknown values in data like those of the training
+)
+MIN_VARIANTS = 3  # values that differ from known ones in case or blanks alone
+MAX_EXAMPLES = 100
 
 
 class ColumnWatch:
@@ -30,7 +32,7 @@ class ColumnWatch:
         self,
         name: str,
         known: Collection[Any],
-        share: float = LEAST_SHARE,
+        share: float = MIN_KNOWN_SHARE,
         was_seen: Callable[[str], bool] = lambda text: False,
     ) -> None:
         self.name, self._known, self._share, self._was_seen = name, known, share, was_seen
@@ -57,15 +59,15 @@ class ColumnWatch:
         """Count unknown values; warn if they are too many."""
         self.n_values += len(values)
         for value in values:
-            if len(self.examples) >= MOST_EXAMPLES:
+            if len(self.examples) >= MAX_EXAMPLES:
                 break
             self.examples[value] = None
         variants = self._variants_of_examples()
-        is_by_chance = (1.0 - self._share) ** self.n_values >= CHANCE
-        is_variant = len(variants) == len(self.examples) and self.n_values >= FEWEST_VARIANTS
+        is_by_chance = (1.0 - self._share) ** self.n_values >= WARNING_PROBABILITY
+        is_variant = len(variants) == len(self.examples) and self.n_values >= MIN_VARIANTS
         if (is_by_chance and not is_variant) or not warns_of_items():
             return
-        if any(map(self._was_seen, chain(self.examples, values[:MOST_EXAMPLES]))):
+        if any(map(self._was_seen, chain(self.examples, values[:MAX_EXAMPLES]))):
             self.forget()
             return
         self._has_warned = True

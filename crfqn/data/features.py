@@ -17,7 +17,7 @@ from crfqn.data.matrices import check_matrix
 from crfqn.errors import InputError
 from crfqn.threads import N_PARTS, cut_into_parts
 
-CELLS = 1 << 16  # of a dense array, read at a time
+CELLS_PER_BLOCK = 1 << 16  # of a dense array, read at a time
 ALL_ONES = np.empty(0)
 
 Compressed = tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]  # indptr, indices, values
@@ -261,7 +261,7 @@ def _compress_sparse(matrix: Any) -> Compressed:
 def _compress_dense(array: NDArray) -> Compressed:
     """Return the entries of an array that are not 0 by column, read some columns at a time."""
     n_rows, n_columns = array.shape
-    step = max(8, CELLS // max(1, n_rows))  # 8 neighbours of a row are in one cache line
+    step = max(8, CELLS_PER_BLOCK // max(1, n_rows))  # 8 neighbours of a row are in one cache line
     starts = range(0, n_columns, step)
 
     def columns_from(start: int) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from crfqn.data.files import (
-    LONGEST_LINE,
+    MAX_LINE_SIZE,
     PACKINGS,
     Ahead,
     Part,
@@ -33,7 +33,7 @@ from crfqn.data.files import (
 )
 from crfqn.errors import DataError, EmptyDataError, InputError
 
-PIECE = 1 << 18  # bytes read at a time
+READ_SIZE = 1 << 18  # bytes read at a time
 PART_LINES = 20_000  # enough that the fixed cost of a prediction is negligible
 PART_SIZE = 1 << 22  # characters, for long lines
 MAX_ITEM_LENGTH = 1_000_000  # lines of an item that comes through a pipe, which may never end
@@ -194,8 +194,8 @@ def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
         elif not piece:
             yield []
         n_begun += len(unread)
-        if n_begun > LONGEST_LINE:
-            raise DataError(f"{source}, line {number}: longer than {LONGEST_LINE:,} bytes")
+        if n_begun > MAX_LINE_SIZE:
+            raise DataError(f"{source}, line {number}: longer than {MAX_LINE_SIZE:,} bytes")
         begun.append(unread)
     if n_begun:
         yield [decode_line(source, number, b"".join(begun))]
@@ -218,9 +218,9 @@ def _pieces(source: Source) -> Iterator[bytes]:
             raise DataError(f"{source}: not {source.encoding} text: {error}") from error
         return
     with opened(source.origin) as stream:
-        piece = more = stream.read1(PIECE)  # type: ignore[attr-defined]
+        piece = more = stream.read1(READ_SIZE)  # type: ignore[attr-defined]
         while more and any(len(piece) < len(p.magic) and p.magic.startswith(piece) for p in PACKINGS):
-            more = stream.read1(PIECE)  # type: ignore[attr-defined]
+            more = stream.read1(READ_SIZE)  # type: ignore[attr-defined]
             piece += more
         packing = find_packing(piece)
         if packing is not None:
@@ -231,4 +231,4 @@ def _pieces(source: Source) -> Iterator[bytes]:
             yield piece
             if not has_come(stream):
                 yield b""
-            piece = stream.read1(PIECE)  # type: ignore[attr-defined]
+            piece = stream.read1(READ_SIZE)  # type: ignore[attr-defined]

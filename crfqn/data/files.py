@@ -29,11 +29,11 @@ from crfqn.data.binary_files import find_binary
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.messages import shorten
 
-LARGEST_SIZE = 4 << 30  # bytes of an unpacked file, by default
+MAX_UNPACKED_SIZE = 4 << 30  # bytes of an unpacked file, by default
 # For small files that are read whole, such as models and taxonomies: bytes, and the ratio to the packed size. Texts are
 # packed to a third to a tenth of their size.
 SAFE_SIZE, SAFE_RATIO = 64 << 20, 32
-PIECE = 1 << 20  # bytes unpacked at a time
+PIECE_SIZE = 1 << 20  # bytes unpacked at a time
 ZSTD_STEP = 1 << 12  # bytes of a zstd stream at a time: 128 MB at most unpacked (blocks of 128 kB in 4 bytes)
 
 
@@ -52,7 +52,7 @@ def _pieces_of(open_packed: Callable[[BinaryIO], Any]) -> Callable[[BinaryIO], I
 
     def pieces(packed: BinaryIO) -> Iterator[bytes]:
         with open_packed(packed) as stream:
-            while piece := stream.read1(PIECE):  # everything before a damaged place
+            while piece := stream.read1(PIECE_SIZE):  # everything before a damaged place
                 yield piece
 
     return pieces
@@ -101,10 +101,10 @@ PACKINGS = (
     Packing("xz", b"\xfd7zXZ\x00", ".xz", _pieces_of(lzma.LZMAFile), lzma.compress),
     Packing("zstd", b"\x28\xb5\x2f\xfd", ".zst", _zstd_pieces, lambda content: _zstd().compress(content)),
 )
-SUFFIXES = tuple(packing.suffix for packing in PACKINGS)
+PACKING_SUFFIXES = tuple(packing.suffix for packing in PACKINGS)
 
 
-def unpack(raw: bytes, shown: str, largest: int = LARGEST_SIZE) -> bytes:
+def unpack(raw: bytes, shown: str, largest: int = MAX_UNPACKED_SIZE) -> bytes:
     """Return the content of a file's bytes, unpacked if they are compressed; DataError, naming the file as `shown`, for
     a stream that is cut short or damaged, or that unpacks to more than `largest` bytes."""
     packing = find_packing(raw)
@@ -161,11 +161,11 @@ def pack(content: bytes, name: str) -> bytes:
 
 STANDARD_INPUT = "-"
 # Size in bytes and lines of the beginning of a file from which its properties are read; its last line may be longer.
-START_SIZE, START_LINES, LONGEST_LINE = 1 << 16, 3, 1 << 26
-BLANK = b" \t\r\n"
+START_SIZE, START_LINES, MAX_LINE_SIZE = 1 << 16, 3, 1 << 26
+BLANK_BYTES = b" \t\r\n"
 # An encoding: UTF-8 that keeps any other byte (`surrogateescape`), so that a text is written as it was read. CRF++,
 # CRFsuite and Wapiti read bytes, and their users cut words anywhere in a character.
-BYTES = "bytes"
+BYTES_ENCODING = "bytes"
 RETURN_WITHIN = (
     "a carriage return (CR) within the line; expected lines that end with LF or CR LF (of CR alone, `tr '\\r' '\\n'` "
     "makes them)"
@@ -178,8 +178,8 @@ class Source:
     """Source of data with its settings: a path, `-` for standard input, or a stream of bytes or text."""
 
     origin: Any
-    encoding: str = "utf-8"  # of the text, or BYTES; "utf-8" skips a byte-order mark
-    largest_size: int = LARGEST_SIZE  # bytes that a compressed file may unpack to
+    encoding: str = "utf-8"  # of the text, or BYTES_ENCODING; "utf-8" skips a byte-order mark
+    largest_size: int = MAX_UNPACKED_SIZE  # bytes that a compressed file may unpack to
 
     def __post_init__(self) -> None:
         try:
@@ -197,12 +197,12 @@ class Source:
     @property
     def codec(self) -> str:
         """Name of Python's codec of the encoding."""
-        return "utf-8" if self.encoding == BYTES else self.encoding
+        return "utf-8" if self.encoding == BYTES_ENCODING else self.encoding
 
     @property
     def errors(self) -> str:
-        """Python's error handler for invalid bytes: an error, or with BYTES a lone surrogate each."""
-        return "surrogateescape" if self.encoding == BYTES else "strict"
+        """Python's error handler for invalid bytes: an error, or with BYTES_ENCODING a lone surrogate each."""
+        return "surrogateescape" if self.encoding == BYTES_ENCODING else "strict"
 
     def encoded(self, parts: Iterable[str | bytes]) -> Iterator[bytes]:
         """Yield the parts of a text as bytes, parts that are bytes unchanged; InputError for a character that the
@@ -281,7 +281,7 @@ class Ahead(io.RawIOBase):
         `waits`, that will be received."""
         is_there = True
         while len(self.start) < size and not self.is_at_end and (is_there or waits):
-            piece = self._stream.read1(min(size - len(self.start), PIECE))
+            piece = self._stream.read1(min(size - len(self.start), PIECE_SIZE))
             self.start += piece
             self.is_at_end = not piece
             is_there = has_come(self._stream)
@@ -347,8 +347,8 @@ def is_stream(origin: Any) -> bool:
 def read_start(origin: Readable, *, waits: bool = False) -> tuple[bytes, bool]:
     """Return the beginning of a file or stream, unpacked, without consuming it, and whether it is the whole content.
 
-    It has some START_SIZE bytes and START_LINES lines, of any length up to LONGEST_LINE; of a stream, unless it `waits`
-    for so much, a line and what was received with it. It is empty if the file cannot be read.
+    It has some START_SIZE bytes and START_LINES lines, of any length up to MAX_LINE_SIZE. The beginning of a stream has
+    a line and the bytes received with it, unless `waits` is set. It is empty if the file cannot be read.
     """
     name: Any = source_of(origin).origin
     try:
@@ -368,10 +368,10 @@ def _start(stream: Ahead, n_lines: int, waits: bool) -> tuple[bytes, bool]:
     size = START_SIZE
     while True:
         start, is_all = _unpacked_start(bytes(stream.start), size)
-        n_blank = len(start[:START_SIZE]) - len(start[:START_SIZE].lstrip(BLANK))
+        n_blank = len(start[:START_SIZE]) - len(start[:START_SIZE].lstrip(BLANK_BYTES))
         is_enough = start.count(b"\n", n_blank) >= n_lines and (len(start) >= START_SIZE or not waits)
         is_all = is_all and stream.is_at_end
-        if is_all or is_enough or _is_empty(start) or len(start) >= LONGEST_LINE:
+        if is_all or is_enough or _is_empty(start) or len(start) >= MAX_LINE_SIZE:
             return start, is_all
         stream.extend(size, waits)
         size = max(size, 2 * len(stream.start))
@@ -412,7 +412,7 @@ def read_bytes(origin: Readable) -> bytes:
 def _read_stream(source: Source, stream: Any) -> bytes:
     """Return the content of a stream up to its end; DataError for more bytes than a compressed file may unpack to."""
     pieces, size = [], 0
-    while piece := stream.read1(PIECE):
+    while piece := stream.read1(PIECE_SIZE):
         pieces.append(piece)
         size += len(piece)
         if size > source.largest_size:
@@ -490,10 +490,10 @@ def check_text(source: Source, content: bytes) -> None:
     is_wide = codecs.lookup(source.codec).name.startswith(
         ("utf-16", "utf-32")
     )  # with a byte of 0 in most characters
-    if b"\0" in start and source.encoding != BYTES and not is_wide:
+    if b"\0" in start and source.encoding != BYTES_ENCODING and not is_wide:
         raise DataError(
             f"{shown_name(source)}: expected text, got binary data (the byte after {start.index(0):,} others is 0); "
-            f"UTF-16 is read with encoding='utf-16-le' (--encoding utf-16-le), any bytes with {BYTES!r}"
+            f"UTF-16 is read with encoding='utf-16-le' (--encoding utf-16-le), any bytes with {BYTES_ENCODING!r}"
         )
 
 
@@ -506,7 +506,7 @@ def decode_line(origin: Readable, number: int, line: bytes) -> str:
         raise DataError(
             f"{shown_name(origin)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} after "
             f"{error.start} others ({error.reason}); another encoding can be named (--encoding latin-1, "
-            f"encoding='latin-1'), or {BYTES}, which keeps all bytes as they are"
+            f"encoding='latin-1'), or {BYTES_ENCODING}, which keeps all bytes as they are"
         ) from error
 
 

@@ -205,14 +205,14 @@ def check_values(
         raise InputError(f"{place(int(row))}: {wrong_value(name, value)}")
 
 
-MOST_SHOWN = 5  # labels in an error message
+MAX_SHOWN_LABELS = 5  # labels in an error message
 
 
-TEXT = "; crfqn.tokenize cuts a text into words, and Tagger.tag takes one"
-WRAP = "; if this is one item, wrap it in a list: [item]"
+TEXT_HINT = "; crfqn.tokenize cuts a text into words, and Tagger.tag takes one"
+WRAP_HINT = "; if this is one item, wrap it in a list: [item]"
 
 
-def check_is_list_of_items(X: object, expected: str, hint_for_text: str = TEXT) -> None:
+def check_is_list_of_items(X: object, expected: str, hint_for_text: str = TEXT_HINT) -> None:
     """Raise InputError for anything but an iterable of items, with a hint for one item, a text or a data frame, whose
     rows are no items yet."""
     if hasattr(X, "columns") and hasattr(X, "shape"):
@@ -227,7 +227,7 @@ def check_is_list_of_items(X: object, expected: str, hint_for_text: str = TEXT) 
 
 def wrap_hint(item: object) -> str:
     """Return the advice for a value that is given instead of a list of positions, for messages."""
-    return WRAP if isinstance(item, (str, bytes, Mapping)) else ""
+    return WRAP_HINT if isinstance(item, (str, bytes, Mapping)) else ""
 
 
 def check_item_weights(sample_weight: SampleWeight, n_items: int) -> NDArray[np.float64] | None:
@@ -327,10 +327,10 @@ def check_weighted_labels(class_weight: object, labels: Collection[Any]) -> None
         return
     others = [label for label in class_weight if label not in labels]
     if others and any(label not in class_weight for label in labels):
-        shown = [*islice(labels, MOST_SHOWN)]
+        shown = ", ".join(map(shorten, islice(labels, MAX_SHOWN_LABELS)))
         raise InputError(
             f"class_weight: no item has the label {shorten(others[0])}; the labels are "
-            f"{', '.join(map(shorten, shown))}{' ...' if len(labels) > MOST_SHOWN else ''}{hint(others[0], labels)}"
+            f"{shown}{' ...' if len(labels) > MAX_SHOWN_LABELS else ''}{hint(others[0], labels)}"
         )
 
 

@@ -11,11 +11,11 @@ from crfqn.errors import InputError
 from crfqn.messages import shorten
 
 # Both halves of a character, escaped; or one half alone (group 1); or any other escape.
-ESCAPE = re.compile(
+ESCAPE_PATTERN = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u([dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
     re.DOTALL,
 )
-HALF = re.compile(r"\\u[dD][89a-fA-F]")
+HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str | bytes, errors: str = "strict") -> Any:
@@ -24,15 +24,15 @@ def parse_json(text: str | bytes, errors: str = "strict") -> Any:
     UTF-8 encodes it with these `errors`."""
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
-    if HALF.search(text):
-        for match in ESCAPE.finditer(text):
+    if HALF_CHARACTER.search(text):
+        for match in ESCAPE_PATTERN.finditer(text):
             if match[1] is not None and not _can_be_encoded(chr(int(match[1], 16)), errors):
                 raise ValueError(
                     f"half of a character, {match[0]} without the other half, is no text, after {match.start()} "
                     "characters"
                 )
     try:
-        return DECODER.decode(text)
+        return STRICT_DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg[:1].lower()}{error.msg[1:]}, after {error.pos} characters") from error
 
@@ -57,7 +57,7 @@ def _refuse_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse_number)
+STRICT_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse_number)
 
 
 def strict_json(content: Any, **how: Any) -> str:

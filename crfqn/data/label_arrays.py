@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.inputs import LabelsLike
-from crfqn.data.items import MOST_SHOWN, locate
+from crfqn.data.items import MAX_SHOWN_LABELS, locate
 from crfqn.errors import InputError
 from crfqn.messages import describe, place_of, shorten
 from crfqn.numerals import BLANKS
@@ -78,7 +78,9 @@ def unknown_labels(labels: Iterable[Any], known: Iterable[Any]) -> str:
     """Return the message for true labels none of which the model has, with some labels of both."""
     shown = []
     for names in map(list, (labels, known)):
-        shown.append(", ".join(map(shorten, names[:MOST_SHOWN])) + ", ..." * (len(names) > MOST_SHOWN))
+        shown.append(
+            ", ".join(map(shorten, names[:MAX_SHOWN_LABELS])) + ", ..." * (len(names) > MAX_SHOWN_LABELS)
+        )
     return (
         f"none of the labels to score by is known to the model: they are {shown[0]}; the model has {shown[1]}"
     )
@@ -209,15 +211,15 @@ def check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
         )
 
 
-UNKNOWN = -1
-PARTIAL = (type(None), set, frozenset)
+UNKNOWN_CODE = -1
+PARTIAL_LABEL_TYPES = (type(None), set, frozenset)
 
 
 class PartialLabels(NamedTuple):
     """Labels by position."""
 
     classes: NDArray  # (K,), the distinct labels, sorted
-    targets: NDArray[np.int32]  # (N,), codes; UNKNOWN if more than one label is possible
+    targets: NDArray[np.int32]  # (N,), codes; UNKNOWN_CODE if more than one label is possible
     allowed: NDArray[np.bool_] | None  # (K, N), the possible labels; None if all labels are known
 
 
@@ -264,7 +266,7 @@ def encode_allowed_labels(y: LabelsLike, offsets: NDArray[np.int64], classes: ND
 
 def is_partial(labels: NDArray | list) -> bool:
     """Return whether some of the labels by position are unknown."""
-    return isinstance(labels, list) and any(kind in PARTIAL for kind in set(map(type, labels)))
+    return isinstance(labels, list) and any(kind in PARTIAL_LABEL_TYPES for kind in set(map(type, labels)))
 
 
 def _choices(labels: Iterable[Any], offsets: NDArray[np.int64]) -> tuple[list[tuple | None], dict[Any, int]]:
@@ -290,7 +292,7 @@ def _choices(labels: Iterable[Any], offsets: NDArray[np.int64]) -> tuple[list[tu
 
 def _encoded(choices: list, classes: list) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     code_of = {label: code for code, label in enumerate(classes)}
-    targets = np.full(len(choices), UNKNOWN, np.int32)
+    targets = np.full(len(choices), UNKNOWN_CODE, np.int32)
     allowed = np.zeros((len(choices), len(classes)), bool)
     for position, choice in enumerate(choices):
         if choice is None:
@@ -308,17 +310,17 @@ def _encoded(choices: list, classes: list) -> tuple[NDArray[np.int32], NDArray[n
 # if a number would lose a part of it: a leading zero (`007`), a zero at the end of decimals (`3.10`), or digits beyond
 # 64 bits.
 
-PLAIN = r"(?:0|[1-9][0-9]*)(?:\.(?:0*|[0-9]*[1-9]))?|\.[0-9]*[1-9]"
+PLAIN_NUMBER = r"(?:0|[1-9][0-9]*)(?:\.(?:0*|[0-9]*[1-9]))?|\.[0-9]*[1-9]"
 WITH_EXPONENT = r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+"
-NUMBER = re.compile(rf"[-+]?(?:{PLAIN}|{WITH_EXPONENT})")
+LABEL_NUMBER = re.compile(rf"[-+]?(?:{PLAIN_NUMBER}|{WITH_EXPONENT})")
 LARGEST_LABEL = 2**63 - 1
-EXACT = 2**53  # whole numbers in double precision are exact up to here
+LARGEST_EXACT_INTEGER = 2**53  # whole numbers in double precision are exact up to here
 
 
 def number_of(text: str) -> int | float | None:
     """Return the number that a label's text means, an int if it is whole; None for another text."""
     text = text.strip(BLANKS)
-    if not NUMBER.fullmatch(text):
+    if not LABEL_NUMBER.fullmatch(text):
         return None
     if text.lstrip("+-").isdigit():
         whole = int(text)
@@ -326,12 +328,16 @@ def number_of(text: str) -> int | float | None:
     value = float(text)
     if not np.isfinite(value):
         return None
-    return int(value) if value.is_integer() and abs(value) <= EXACT else value
+    return int(value) if value.is_integer() and abs(value) <= LARGEST_EXACT_INTEGER else value
 
 
 def label_text(label: object) -> str:
     """Return the text of a label in files: whole numbers as `1`, never `1.0`."""
-    if isinstance(label, (float, np.floating)) and float(label).is_integer() and abs(float(label)) <= EXACT:
+    if (
+        isinstance(label, (float, np.floating))
+        and float(label).is_integer()
+        and abs(float(label)) <= LARGEST_EXACT_INTEGER
+    ):
         return str(int(label))
     return str(label)
 

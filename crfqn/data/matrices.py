@@ -11,7 +11,7 @@ from crfqn.errors import InputError
 from crfqn.numerals import BLANKS, number_in
 
 # Entries converted and checked at a time: large enough to hide Python's overhead, small compared to the result.
-BLOCK = 1 << 17
+ENTRIES_PER_BLOCK = 1 << 17
 
 
 def is_numeric(cell: Any) -> bool:

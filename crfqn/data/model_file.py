@@ -26,11 +26,17 @@ from crfqn.messages import describe
 FORMAT_VERSION = 1
 HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
-OF_OTHERS = (".crfsuite", ".json", ".onnx", ".wapiti", ".crfpp")  # extensions of formats that `convert` knows
-NEVER_WRITTEN = (".pkl", ".pickle", ".joblib", ".pmml")  # of other model files
+SUFFIXES_OF_OTHERS = (
+    ".crfsuite",
+    ".json",
+    ".onnx",
+    ".wapiti",
+    ".crfpp",
+)  # extensions of formats that `convert` knows
+SUFFIXES_NEVER_WRITTEN = (".pkl", ".pickle", ".joblib", ".pmml")  # of other model files
 # dtypes of both safetensors and numpy
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-DTYPES = frozenset(("bool", "float16", "float32", "float64", *INTEGERS))
+INTEGER_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+STORED_DTYPES = frozenset(("bool", "float16", "float32", "float64", *INTEGER_DTYPES))
 TEXT_SUFFIX, ENDS_SUFFIX = ".utf8", ".ends"
 ModelSource = StrPath | bytes | bytearray | memoryview | BinaryIO
 
@@ -107,12 +113,12 @@ def check_model_name(path: StrPath) -> None:
     """Raise InputError for a model file named like another format, whose tools would refuse it."""
     name = os.path.basename(path)
     stem, suffix = os.path.splitext(name)
-    if suffix.lower() in NEVER_WRITTEN:
+    if suffix.lower() in SUFFIXES_NEVER_WRITTEN:
         raise InputError(
             f"{os.fspath(path)}: expected a name for crfqn's own model file, such as {stem}.crfqn, got the extension "
             "of a format that crfqn does not write"
         )
-    if suffix.lower() in OF_OTHERS:
+    if suffix.lower() in SUFFIXES_OF_OTHERS:
         raise InputError(
             f"{os.fspath(path)}: expected a name for crfqn's own model file, such as {stem}.crfqn, got the extension "
             f"of another format; save the model first, then `crfqn convert {stem}.crfqn {name}`, or in Python "
@@ -140,9 +146,9 @@ def write_model(
     tensors: dict[str, NDArray[Any]] = {}
     for name, array in arrays.items():
         array = np.asarray(array)
-        if array.dtype.name not in DTYPES:
+        if array.dtype.name not in STORED_DTYPES:
             raise InputError(
-                f"array {name!r} has dtype {array.dtype}; a model file stores {', '.join(sorted(DTYPES))}"
+                f"array {name!r} has dtype {array.dtype}; a model file stores {', '.join(sorted(STORED_DTYPES))}"
             )
         tensors[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
     for name, values in strings.items():

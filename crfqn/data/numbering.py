@@ -13,7 +13,7 @@ from math import lgamma, log
 from crfqn.data.token_columns import TokenColumns
 from crfqn.numerals import DIGITS
 
-CHANCE = 1e-6  # probability below which an order is not due to chance
+CHANCE_PROBABILITY = 1e-6  # probability below which an order is not due to chance
 
 
 def increasing_columns(columns: TokenColumns) -> list[str]:
@@ -36,7 +36,7 @@ def counts_rows(texts: Sequence[str]) -> bool:
 
 def _is_no_chance(lengths: Sequence[int]) -> bool:
     """Return whether ascending numbers in all items of these lengths are not due to chance."""
-    return sum(lgamma(n + 1) for n in lengths) > -log(CHANCE)
+    return sum(lgamma(n + 1) for n in lengths) > -log(CHANCE_PROBABILITY)
 
 
 def _are_numbered(texts: Sequence[str]) -> bool:

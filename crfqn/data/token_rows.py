@@ -19,17 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.items import LARGEST_VALUE, Items, wrap_hint, wrong_value
-from crfqn.data.matrices import BLOCK, is_matrix
+from crfqn.data.matrices import ENTRIES_PER_BLOCK, is_matrix
 from crfqn.data.vocabulary import UNSEEN, Pairs, Vocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe, place_of, shorten
 
-TOGETHER = 256  # items encoded at a time
-STRETCH = 1 << 16  # entries scored at a time: some MB
-DICTS, LISTS = frozenset([dict]), frozenset([list, tuple])
-STRINGS = LISTS | {set, frozenset}
-ONE = frozenset([1])
-COLLECTIONS = (list, tuple, set, frozenset, Mapping)
+ITEMS_PER_BATCH = 256  # items encoded at a time
+ENTRIES_PER_CHUNK = 1 << 16  # entries scored at a time: some MB
+DICT_TYPES, LIST_TYPES = frozenset([dict]), frozenset([list, tuple])
+NAME_LIST_TYPES = LIST_TYPES | {set, frozenset}
+SET_OF_ONE = frozenset([1])
+NESTED_TYPES = (list, tuple, set, frozenset, Mapping)
 PLAIN_TYPES = frozenset([str, bool, int, float])
 OF_ONE_ITEM = "; if the lists are the positions of one item, wrap it in a list: [item]"
 
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
         row_ends = np.searchsorted(positions, np.arange(len(items) + 1))
         return cls(row_ends, columns, items[positions, columns].astype(np.float64))
 
-    def stretches(self, n_entries: int = STRETCH) -> Iterator[Rows]:
+    def stretches(self, n_entries: int = ENTRIES_PER_CHUNK) -> Iterator[Rows]:
         """Yield the rows in chunks of about so many entries."""
         n_rows, first = self.row_ends.size - 1, 0
         while first < n_rows:
@@ -102,7 +102,7 @@ class TokenRows(Items):
 
 def can_be_read_again(items: Sequence[Any]) -> bool:
     """Return whether items are lists without iterators as positions, which can be read only once."""
-    if not LISTS.issuperset(map(type, items)):
+    if not LIST_TYPES.issuperset(map(type, items)):
         return False
     return not any(issubclass(kind, Iterator) for kind in {*map(type, chain.from_iterable(items))})
 
@@ -110,7 +110,7 @@ def can_be_read_again(items: Sequence[Any]) -> bool:
 def known_rows(items: Sequence[Any], pairs: Pairs, n_features: int) -> TokenRows:
     """Return items in the columns of known names; InputError names the item, the position and what came."""
     buffers = _Buffers(pairs)
-    plain = buffers.plain_columns(items) if len(items) <= TOGETHER else None
+    plain = buffers.plain_columns(items) if len(items) <= ITEMS_PER_BATCH else None
     if plain is None:
         return buffers.filled(items, n_features)
     columns, positions = plain  # fastest for few items: without buffers
@@ -128,8 +128,8 @@ def growing_rows(items: Sequence[Any], separator: str = "=") -> tuple[TokenRows,
     places, vocabulary = pairs.sorted_names(separator)
     rows.n_features = len(vocabulary)
     columns = rows.rows.columns
-    for start in range(0, columns.size, BLOCK):
-        columns[start : start + BLOCK] = places[columns[start : start + BLOCK]]
+    for start in range(0, columns.size, ENTRIES_PER_BLOCK):
+        columns[start : start + ENTRIES_PER_BLOCK] = places[columns[start : start + ENTRIES_PER_BLOCK]]
     return rows, vocabulary
 
 
@@ -146,8 +146,8 @@ class _Buffers:
 
     def filled(self, items: Sequence[Any], n_features: int) -> TokenRows:
         """Return items as rows; InputError names the malformed position."""
-        for first in range(0, len(items), TOGETHER):
-            together = items[first : first + TOGETHER]
+        for first in range(0, len(items), ITEMS_PER_BATCH):
+            together = items[first : first + ITEMS_PER_BATCH]
             if self.is_plain and self._add_plain(together):
                 continue
             self.is_plain = True  # until a position has values that must be checked one by one
@@ -187,17 +187,17 @@ class _Buffers:
     def plain_columns(self, items: Sequence[Any]) -> tuple[list[int], list[Any]] | None:
         """Return the columns and the positions of lists of lists of strings, or of dicts to strings, booleans, 1 or 0;
         None for others."""
-        if not LISTS.issuperset(map(type, items)):
+        if not LIST_TYPES.issuperset(map(type, items)):
             return None
         positions = list(chain.from_iterable(items))
         names = chain.from_iterable(positions)
         try:
-            if STRINGS.issuperset(map(type, positions)):
+            if NAME_LIST_TYPES.issuperset(map(type, positions)):
                 return [*map(self.columns_by_name.__getitem__, names)], positions
-            if not DICTS.issuperset(map(type, positions)):
+            if not DICT_TYPES.issuperset(map(type, positions)):
                 return None
-            if ONE.issuperset(positions[0].values()) and all(
-                map(ONE.issuperset, map(dict.values, positions))
+            if SET_OF_ONE.issuperset(positions[0].values()) and all(
+                map(SET_OF_ONE.issuperset, map(dict.values, positions))
             ):
                 return [*map(self.columns_by_name.__getitem__, names)], positions
             values = chain.from_iterable(map(dict.values, positions))
@@ -224,7 +224,7 @@ class _Buffers:
         """Append a position whose values are all 1, or else strings, booleans, 1 or 0, or else of any kind."""
         values, before = position.values(), len(self.columns)
         try:
-            if ONE.issuperset(values):
+            if SET_OF_ONE.issuperset(values):
                 self.columns.extend(map(self.columns_by_name.__getitem__, position))
                 return
             self.columns.extend(map(getitem, map(self.columns_by_pair.__getitem__, position), values))
@@ -238,7 +238,7 @@ class _Buffers:
         n_others = len(self.other_at)
         for key, value in position.items():
             if type(value) not in PLAIN_TYPES:
-                if isinstance(value, COLLECTIONS):
+                if isinstance(value, NESTED_TYPES):
                     self._add_each(nested(key, value))
                     continue
                 value = _plain(value)
@@ -298,7 +298,7 @@ def _what_is_wrong(position: Any) -> str | None:
                 return f"expected feature names that are strings, got {describe(key)}"
             if isinstance(value, (str, np.bool_)):
                 continue
-            if isinstance(value, COLLECTIONS):
+            if isinstance(value, NESTED_TYPES):
                 reason = _what_is_wrong(value)
                 if reason is not None:
                     return f"feature {shorten(key)}: {reason}"

@@ -36,21 +36,23 @@ from crfqn.errors import InputError
 from crfqn.messages import describe
 
 # The pattern of ASCII, and of the rules LETTERS.
-TOKEN = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?!\w)|\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]")
-WORD = re.compile(r"\b\w\w+\b")
+TOKEN_PATTERN = re.compile(
+    r"(?<!\w)(?:[^\W\d_]\.){2,}(?!\w)|\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]"
+)
+WORD_PATTERN = re.compile(r"\b\w\w+\b")
 
 # Names of letters each of which is a word: ideographs, hiragana, and scripts whose words need a dictionary.
-ALONE = (
+SINGLE_LETTER_SCRIPTS = (
     *("CJK ", "IDEOGRAPHIC ", "TANGUT ", "NUSHU ", "KHITAN ", "HIRAGANA ", "HENTAIGANA "),
     *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TAI LE ", "NEW TAI LUE ", "TAI THAM ", "TAI VIET ", "AHOM "),
 )
-NAMED = {
-    "i": ALONE,
+KINDS_BY_NAME = {
+    "i": SINGLE_LETTER_SCRIPTS,
     "k": ("KATAKANA", "HALFWIDTH KATAKANA"),
     "h": ("HEBREW",),
 }  # kinds by beginnings of names
 ZERO_WIDTH_SPACE = "\u200b"
-SPECIAL = {
+SPECIAL_CHARACTERS = {
     "z": "\u200d",
     "w": "\u200c",
     "q": "\u00b7\u0387\u055f\u05f4\u2018\u2019\u2027\uff07",  # MidLetter and MidNumLet, without the full stops
@@ -73,12 +75,12 @@ class _Kinds(dict[int, str]):
             kind = " "
         elif character in "_-'\".,:":
             kind = character
-        elif special := [k for k, members in SPECIAL.items() if character in members]:
+        elif special := [k for k, members in SPECIAL_CHARACTERS.items() if character in members]:
             kind = special[0]
         elif character.isalnum() and category == "Nd":
             kind = "d"
         elif character.isalnum():
-            named = [k for k, beginnings in NAMED.items() if name.startswith(beginnings)]
+            named = [k for k, beginnings in KINDS_BY_NAME.items() if name.startswith(beginnings)]
             kind = named[0] if named else "a" if category[0] == "L" else "n"
         elif category[0] == "M" or is_tag or "\U0001f3fb" <= character <= "\U0001f3ff":  # skin tones
             kind = "m"
@@ -88,7 +90,7 @@ class _Kinds(dict[int, str]):
         return kind
 
 
-KINDS = _Kinds()
+CHARACTER_KINDS = _Kinds()
 _MARKS = "(?:f*[mwz])*"
 _RUN = f"[ahdn_]{_MARKS}(?:f*[ahdn_]{_MARKS})*"
 _LETTERS_WITHOUT_BLANKS = f"k{_MARKS}(?:f*k{_MARKS})*|i{_MARKS}"
@@ -112,19 +114,19 @@ def find_words(text: str, rules: str = UNICODE) -> list[str]:
     if rules == BLANKS:
         return [word for word in text.split() if any(map(str.isalnum, word))]
     if rules == LETTERS or text.isascii():
-        return WORD.findall(text)
+        return WORD_PATTERN.findall(text)
     text = unicodedata.normalize("NFC", text)
-    kinds = text.translate(KINDS)
+    kinds = text.translate(CHARACTER_KINDS)
     if "f" in kinds:
         text = "".join(character for character, kind in zip(text, kinds, strict=True) if kind != "f")
         kinds = kinds.replace("f", "")
     return [text[match.start() : match.end()] for match in WORD_KINDS.finditer(kinds)]
 
 
-PENN, CHARACTERS = "penn", "characters"
-ENOUGH = 10_000  # maximum number of tokens for a choice
-MOST_ABBREVIATIONS = 1000
-BLANK, STOP = (
+PENN_RULES, CHARACTER_RULES = "penn", "characters"
+MAX_TOKENS_FOR_CHOICE = 10_000  # maximum number of tokens for a choice
+MAX_ABBREVIATIONS = 1000
+BLANK_WITHIN, STOP_AT_END = (
     "blank",
     "stop",
 )  # forms of a token of raw text: with a blank within it, with a full stop at its end
@@ -132,14 +134,14 @@ BLANK, STOP = (
 Span = tuple[int, int]
 # Parts of blank-separated pieces: web addresses, dots, dashes, single marks, commas and colons not between digits,
 # `&` and `@` not within words, and words. Marks that are not of ASCII are read as semicolons.
-PIECE = re.compile(
+PENN_PIECE = re.compile(
     r"(?i:https?://|www\.)[^\s<>\"]*[^\s<>\"'.,:;!?()\[\]{}]"
     r"|\.{2,}|-{2,}|``|''|[\[\](){}<>;#$%!?\"]|(?<!\d)[,:]|[,:](?!\d)|(?<!\w)[&@]|[&@](?!\w)"
     r"|(?:[^\s\[\](){}<>;@#$%&!?\",:.\-`']|(?<=\d)[,:](?=\d)|(?<=\w)[&@](?=\w)|\.(?!\.)|-(?!-)|`(?!`)|'(?!'))+|\S"
 )
-CLITIC = re.compile(r"(?:n['’]t|['’](?:s|m|d|ll|re|ve))$", re.IGNORECASE)
-LONGEST_CLITIC = 3
-LONGEST_END = 3  # characters after a word: at most a full stop between quotation marks
+CLITIC_PATTERN = re.compile(r"(?:n['’]t|['’](?:s|m|d|ll|re|ve))$", re.IGNORECASE)
+MAX_CLITIC_LENGTH = 3
+MAX_END_LENGTH = 3  # characters after a word: at most a full stop between quotation marks
 HYPHENS = "\u2010\u2011"
 TWO_WORDS = dict.fromkeys(("cannot", "gonna", "gotta", "wanna", "gimme", "lemme"), 3)
 TWO_WORDS |= dict.fromkeys(("'tis", "'twas", "d'ye"), 2)
@@ -150,10 +152,10 @@ USUAL_ABBREVIATIONS = (
     *("Co.", "Corp.", "Bros.", "vs.", "etc.", "Jan.", "Feb.", "Mar.", "Apr.", "Aug.", "Sept."),
     *("Oct.", "Nov.", "Dec."),
 )
-INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
+INITIALS_PATTERN = re.compile(r"(?:[^\W\d_]\.)+")
 LETTER_OR_DIGIT = re.compile(r"[^\W_]")
-APART = frozenset("'\"/\\&#*@¿¡§¶†‡•·")  # marks that do not close a phrase
-QUOTES = frozenset(('"', "''", "``"))
+NOT_CLOSING_MARKS = frozenset("'\"/\\&#*@¿¡§¶†‡•·")  # marks that do not close a phrase
+QUOTATION_MARKS = frozenset(('"', "''", "``"))
 
 
 class _Marks(dict[int, str]):
@@ -162,12 +164,16 @@ class _Marks(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character = chr(code)
         category = unicodedata.category(character)
-        is_mark = (category[0] == "P" or category == "Sc") and KINDS[code] == "s" and character not in HYPHENS
+        is_mark = (
+            (category[0] == "P" or category == "Sc")
+            and CHARACTER_KINDS[code] == "s"
+            and character not in HYPHENS
+        )
         self[code] = ";" if (is_mark and code > 127) or character == "‘" else character
         return self[code]
 
 
-MARKS = _Marks()
+MARKS_AS_SEMICOLONS = _Marks()
 
 
 class Tokenizer(NamedTuple):
@@ -192,12 +198,14 @@ class Tokenizer(NamedTuple):
     def spans(self, text: str) -> list[Span]:
         """Return the start and end of each token of a text, in characters, in time linear in its length."""
         if self.name == LETTERS or (self.name == UNICODE and text.isascii()):
-            return [match.span() for match in TOKEN.finditer(text)]
+            return [match.span() for match in TOKEN_PATTERN.finditer(text)]
         if self.name == UNICODE:
-            return [match.span() for match in TOKEN_KINDS.finditer(text.translate(KINDS))]
-        if self.name == PENN:
-            marked = text if text.isascii() else text.translate(MARKS)
-            return [span for match in PIECE.finditer(marked) for span in self._words(text, *match.span())]
+            return [match.span() for match in TOKEN_KINDS.finditer(text.translate(CHARACTER_KINDS))]
+        if self.name == PENN_RULES:
+            marked = text if text.isascii() else text.translate(MARKS_AS_SEMICOLONS)
+            return [
+                span for match in PENN_PIECE.finditer(marked) for span in self._words(text, *match.span())
+            ]
         return [match.span() for match in re.finditer(r"\S+" if self.name == BLANKS else r"\S", text)]
 
     def _words(self, text: str, start: int, end: int) -> list[Span]:
@@ -205,12 +213,12 @@ class Tokenizer(NamedTuple):
         piece, suffixes = text[start:end], []
         if len(piece) == 1 or LETTER_OR_DIGIT.search(piece) is None:
             return [(start, end)]
-        for _ in range(LONGEST_END):
+        for _ in range(MAX_END_LENGTH):
             is_stop = text[end - 1] == "." and not self.is_abbreviation(text[start:end])
             if end - start > 1 and (is_stop or text[end - 1] in "'’"):
                 suffixes.append((end - 1, end))
                 end -= 1
-        while clitic := CLITIC.search(text, max(start + 1, end - LONGEST_CLITIC), end):
+        while clitic := CLITIC_PATTERN.search(text, max(start + 1, end - MAX_CLITIC_LENGTH), end):
             suffixes.append((clitic.start(), end))
             end = clitic.start()
         cut = TWO_WORDS.get(text[start:end].lower())
@@ -219,7 +227,7 @@ class Tokenizer(NamedTuple):
 
     def is_abbreviation(self, word: str) -> bool:
         """Return whether the full stop at the end of a word belongs to it."""
-        return word in self.abbreviations or INITIALS.fullmatch(word) is not None
+        return word in self.abbreviations or INITIALS_PATTERN.fullmatch(word) is not None
 
 
 def tokenize(text: str, rules: str = UNICODE) -> list[str]:
@@ -242,16 +250,16 @@ def tokenize(text: str, rules: str = UNICODE) -> list[str]:
     >>> tokenize("I don't live in the U.S., but in Paris.")
     ['I', "don't", 'live', 'in', 'the', 'U.S.', ',', 'but', 'in', 'Paris', '.']
     """
-    if rules not in NAMES:
-        raise InputError(f"rules: expected one of {', '.join(NAMES)}, got {describe(rules)}")
+    if rules not in TOKENIZER_NAMES:
+        raise InputError(f"rules: expected one of {', '.join(TOKENIZER_NAMES)}, got {describe(rules)}")
     if not isinstance(text, str):
         raise InputError(f"expected a text, got {describe(text)}")
     if rules == LETTERS or (rules == UNICODE and text.isascii()):
-        return TOKEN.findall(text)
+        return TOKEN_PATTERN.findall(text)
     return [text[start:stop] for start, stop in Tokenizer(rules).spans(text)]
 
 
-NAMES = (UNICODE, LETTERS, BLANKS, PENN, CHARACTERS)
+TOKENIZER_NAMES = (UNICODE, LETTERS, BLANKS, PENN_RULES, CHARACTER_RULES)
 
 
 def choose_tokenizer(
@@ -265,16 +273,16 @@ def choose_tokenizer(
     ]
     parted = Counter(word for item in items for word, stop in pairwise(item) if stop == ".")
     usual = [t for t in USUAL_ABBREVIATIONS if counts[t] >= parted[t[:-1]]]
-    frequent = (t for t in ends if counts[t] >= parted[t[:-1]] and not INITIALS.fullmatch(t))
+    frequent = (t for t in ends if counts[t] >= parted[t[:-1]] and not INITIALS_PATTERN.fullmatch(t))
     common = sorted(frequent, key=lambda t: (-counts[t], t))
-    seen = {BLANK: any(re.search(r"\s", token) for token in counts), STOP: bool(ends)}
+    seen = {BLANK_WITHIN: any(re.search(r"\s", token) for token in counts), STOP_AT_END: bool(ends)}
     forms = tuple(form for form, is_there in seen.items() if is_there)
-    abbreviations = frozenset([*common[:MOST_ABBREVIATIONS], *usual])
-    penn = Tokenizer(PENN, None, abbreviations)
-    candidates = [Tokenizer(UNICODE), Tokenizer(BLANKS), penn, Tokenizer(CHARACTERS)]
-    step, written, n_tokens = max(1, sum(counts.values()) // ENOUGH), [], 0
+    abbreviations = frozenset([*common[:MAX_ABBREVIATIONS], *usual])
+    penn = Tokenizer(PENN_RULES, None, abbreviations)
+    candidates = [Tokenizer(UNICODE), Tokenizer(BLANKS), penn, Tokenizer(CHARACTER_RULES)]
+    step, written, n_tokens = max(1, sum(counts.values()) // MAX_TOKENS_FOR_CHOICE), [], 0
     for i in range(0, len(items), step):
-        looked_at = slice(max(ENOUGH - n_tokens, 0))  # the beginning of a very long item
+        looked_at = slice(max(MAX_TOKENS_FOR_CHOICE - n_tokens, 0))  # the beginning of a very long item
         text, spans = written_as(items[i][looked_at], None if blanks is None else blanks[i][looked_at])
         written.append((text, spans))
         n_tokens += len(spans)
@@ -294,17 +302,21 @@ def written_as(tokens: Sequence[str], blanks: Sequence[bool] | None = None) -> t
     text, is_open, was_joined = "", False, False
     spans: list[Span] = []
     for t, token in enumerate(tokens):
-        if token in QUOTES:
+        if token in QUOTATION_MARKS:
             is_open = token == "``" or (token == '"' and not is_open)
             joins_left, joins_right = not is_open, is_open
         else:
             kinds = {unicodedata.category(character) for character in token}
             has_mark, is_long = token[:1] in "'’", len(token) > 1
-            is_clitic = CLITIC.fullmatch(token) is not None or (has_mark and is_long and token[1].isalpha())
-            joins_left = is_clitic or (kinds <= {"Pe", "Pf", "Po"} and APART.isdisjoint(token))
+            is_clitic = CLITIC_PATTERN.fullmatch(token) is not None or (
+                has_mark and is_long and token[1].isalpha()
+            )
+            joins_left = is_clitic or (kinds <= {"Pe", "Pf", "Po"} and NOT_CLOSING_MARKS.isdisjoint(token))
             is_elision = is_long and token[-1] in "'’" and token[-2].isalpha()
             joins_right = kinds <= {"Ps", "Pi", "Sc"} or token in "¿¡" or is_elision
-        around = tokens[t - 1].translate(KINDS).rstrip("mzwf")[-1:] + token[:1].translate(KINDS)
+        around = tokens[t - 1].translate(CHARACTER_KINDS).rstrip("mzwf")[-1:] + token[:1].translate(
+            CHARACTER_KINDS
+        )
         joins = was_joined or joins_left or set(around) <= {"i", "k"}  # a script without blanks between words
         if t and (not joins if blanks is None else blanks[t - 1]):
             text += " "

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.attributes import SEPARATOR, attributes
+from crfqn.data.attributes import ATTRIBUTE_SEPARATOR, attributes
 from crfqn.errors import InputError
 
 UNSEEN = -1
@@ -24,7 +24,7 @@ UNSEEN = -1
 # none; for some names it is unknown, or a name occurred both ways.
 NO_VALUE, UNKNOWN_VALUE = 0, -1
 NO_COLUMNS = np.empty(0, np.int64)
-MOST_UNKNOWN = 1000
+MAX_UNKNOWN_NAMES = 1000
 
 
 class Columns(dict[Any, int]):
@@ -74,7 +74,8 @@ class Pairs(dict[str, Columns | GrowingColumns]):
     """Map from the name of a dict's entry to the columns of its values; `columns` are those of names alone.
 
     The look-up of a known pair makes no string. Pairs of known columns find `a=b=c` under `a` and under `a=b`; the
-    separator may be another one. Plain names are added at their first look-up, and up to MOST_UNKNOWN unknown names.
+    separator may be another one. Plain names are added at their first look-up, as are up to
+    MAX_UNKNOWN_NAMES unknown names.
     """
 
     columns: Columns | GrowingColumns
@@ -113,7 +114,7 @@ class Pairs(dict[str, Columns | GrowingColumns]):
             values = GrowingColumns(columns.next_column, lambda: columns[name])
         elif (column := columns[name]) != UNSEEN:
             values = Columns({0: UNSEEN, 1: column})
-        elif self.n_unknown < MOST_UNKNOWN:
+        elif self.n_unknown < MAX_UNKNOWN_NAMES:
             self.n_unknown, values = self.n_unknown + 1, NO_VALUES
         else:
             return NO_VALUES
@@ -185,7 +186,7 @@ class Vocabulary:
 
     def pairs_of(self, columns: Columns) -> Pairs:
         """Return some of the columns by name and value."""
-        return Pairs.known(columns, SEPARATOR if self.has_attributes else "=")
+        return Pairs.known(columns, ATTRIBUTE_SEPARATOR if self.has_attributes else "=")
 
     def grown(self, other: Vocabulary) -> Vocabulary:
         """Return the names, then the new ones of another vocabulary; itself if there are none."""

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.atomic_write import replace_file
-from crfqn.data.attributes import SEPARATOR
+from crfqn.data.attributes import ATTRIBUTE_SEPARATOR
 from crfqn.data.hybrid import refuse_dense
 from crfqn.data.model_file import ModelSource
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
@@ -23,7 +23,7 @@ from crfqn.model.sequences import SequenceModel
 
 # In nats, the weight of a transition that a rule forbids: larger in size than any sum of scores, but sums of it are
 # finite, as CRFsuite's search for the best labels requires.
-FORBIDDEN = -LARGEST_WEIGHT
+FORBIDDEN_WEIGHT = -LARGEST_WEIGHT
 
 
 def read(path: ModelSource) -> Any:
@@ -73,7 +73,7 @@ def named_weights(
     model: Any, feature_names: list[str] | None = None, lossy: bool = False
 ) -> tuple[list[str], list[str], Entries, Entries]:
     """Return labels, attributes and their weights for `encode_model`, in the model's order, without attributes that
-    have no weight; forbidden transitions have the weight FORBIDDEN. Parameters and errors as of `write`."""
+    have no weight; forbidden transitions have the weight FORBIDDEN_WEIGHT. Parameters and errors as of `write`."""
     if not isinstance(model, ChainCRF):
         raise InputError(f"{FORMAT_NAME}: expected a ChainCRF, got a {type(model).__name__}")
     check_is_fitted(model)
@@ -98,7 +98,7 @@ def named_weights(
     for name, start in ((vocabulary.names[f], vocabulary.value_starts[f]) for f in used.tolist()):
         if start == UNKNOWN_VALUE and "=" in name:
             unknown.append(name)
-        attribute = f"{name[: start - 1]}{SEPARATOR}{name[start:]}" if start > 0 else name
+        attribute = f"{name[: start - 1]}{ATTRIBUTE_SEPARATOR}{name[start:]}" if start > 0 else name
         if attributes.setdefault(attribute, name) is not name:
             raise InputError(
                 f"{FORMAT_NAME}: the features {attributes[attribute]!r:.60} and {name!r:.60} both have the name "
@@ -120,7 +120,7 @@ def named_weights(
     columns = edges.columns[is_edge].astype(np.int64)
     transitions = Entries(edges.values[is_edge] / temperature, edges.rows[is_edge], columns)
     if fitted.rules_ is not None:
-        table = np.where(fitted.rules_.transitions, edges.to_dense() / temperature, FORBIDDEN)
+        table = np.where(fitted.rules_.transitions, edges.to_dense() / temperature, FORBIDDEN_WEIGHT)
         first, second = np.nonzero(table)
         transitions = Entries(table[first, second], first, second)
     nodes = Entries(weights / temperature, rows, states)

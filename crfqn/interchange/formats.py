@@ -21,8 +21,8 @@ from crfqn.interchange import crfsuite, json_file, onnx_file
 from crfqn.interchange.text_models import CRFPP_MAGIC, begins_like_wapiti, read_crfpp, read_wapiti
 from crfqn.model.crfsuite_model import FILE_START
 
-OWN = "crfqn"
-SNIFFED = 4096  # bytes
+OWN_FORMAT = "crfqn"
+N_SNIFFED_BYTES = 4096  # bytes
 
 
 def _is_own(start: bytes) -> bool:
@@ -56,7 +56,7 @@ FORMATS: dict[str, ModelFormat] = {
     row.name: row
     for row in (
         ModelFormat(
-            OWN, "crfqn's model files", (".crfqn",), _is_own, load,
+            OWN_FORMAT, "crfqn's model files", (".crfqn",), _is_own, load,
             lambda model, path, dtype="float64": model.save(path, getattr(model, "extra_", None), dtype),
         ),
         ModelFormat(
@@ -64,10 +64,10 @@ FORMATS: dict[str, ModelFormat] = {
             lambda start: start.startswith(FILE_START), crfsuite.read, crfsuite.write,
         ),
         ModelFormat(
-            json_file.NAME, "JSON with all weights", (".json",),
+            json_file.JSON_NAME, "JSON with all weights", (".json",),
             lambda start: start.lstrip().startswith(b"{"), json_file.read, json_file.write,
         ),
-        ModelFormat(onnx_file.NAME, "ONNX, of classifiers and chains", (".onnx",), write=onnx_file.write),
+        ModelFormat(onnx_file.ONNX_NAME, "ONNX, of classifiers and chains", (".onnx",), write=onnx_file.write),
         ModelFormat("wapiti", "Wapiti's models and dumps", (".wapiti",), begins_like_wapiti, read_wapiti),
         ModelFormat(
             "crfpp", "CRF++'s text models", (".crfpp",), lambda start: start.startswith(CRFPP_MAGIC), read_crfpp
@@ -164,13 +164,13 @@ def _recognised(source: StrPath | bytes) -> ModelFormat:
     """Return the format of a file by its first bytes or its name; crfqn's for one that is empty or cannot be read,
     whose reader raises the error; ModelFileError for others."""
     try:
-        start = start_of(source, SNIFFED)
+        start = start_of(source, N_SNIFFED_BYTES)
     except (OSError, ValueError):
         start = b""
     if not start:
-        return FORMATS[OWN]
+        return FORMATS[OWN_FORMAT]
     if any(start.startswith(packing.magic) for packing in PACKINGS) and not _is_own(start):
-        start = read_whole(source)[:SNIFFED]
+        start = read_whole(source)[:N_SNIFFED_BYTES]
     for entry in FORMATS.values():
         if entry.begins is not None and entry.begins(start):
             return entry

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from crfqn.atomic_write import replace_file
 from crfqn.data.json_text import parse_json
 from crfqn.data.model_file import (
-    DTYPES,
+    STORED_DTYPES,
     ModelFile,
     ModelSource,
     at_hand,
@@ -34,8 +34,8 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage import restore, whole_content
 from crfqn.messages import describe
 
-NAME = "json"
-FORMAT, VERSION = "crfqn-model", 1
+JSON_NAME = "json"
+FORMAT_KEY, FORMAT_VERSION = "crfqn-model", 1
 # By the kind of the array; integers otherwise.
 VALUE_TYPES: dict[str, set[type]] = {"b": {bool}, "f": {float, int}}
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -45,8 +45,8 @@ def write(model: Any, path: str | os.PathLike[str], dtype: str = "float64") -> N
     """Write a fitted estimator as JSON, atomically; parameters and errors as of its `save`."""
     content = whole_content(model, getattr(model, "extra_", None), dtype)
     document: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": FORMAT_KEY,
+        "version": FORMAT_VERSION,
         "kind": model.KIND,
         "metadata": null_for_nan(plain_json(content.metadata)),
         "strings": content.strings,
@@ -76,11 +76,11 @@ def read(path: ModelSource) -> Any:
         document = parse_json(read_whole(source), "surrogateescape")  # as BYTES has them
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{shown}: not a JSON document: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelFileError(f"{shown}: expected a JSON object whose 'format' is {FORMAT!r}")
+    if not isinstance(document, dict) or document.get("format") != FORMAT_KEY:
+        raise ModelFileError(f"{shown}: expected a JSON object whose 'format' is {FORMAT_KEY!r}")
     version = document.get("version")
-    if version != VERSION or type(version) is not int:
-        raise ModelFileError(f"{shown}: version: expected {VERSION}, got {describe(version)}")
+    if version != FORMAT_VERSION or type(version) is not int:
+        raise ModelFileError(f"{shown}: version: expected {FORMAT_VERSION}, got {describe(version)}")
     for name, kind in (("kind", str), ("metadata", dict), ("strings", dict), ("arrays", dict)):
         if not isinstance(document.get(name), kind):
             what = "string" if kind is str else "JSON object"
@@ -100,8 +100,8 @@ def _array(entry: Any) -> NDArray:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "values"}:
         raise InputError(f"expected objects of dtype, shape and values, got {describe(entry)}")
     dtype, shape, values = entry["dtype"], entry["shape"], entry["values"]
-    if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise InputError(f"expected a dtype of {sorted(DTYPES)}, got {describe(dtype)}")
+    if not isinstance(dtype, str) or dtype not in STORED_DTYPES:
+        raise InputError(f"expected a dtype of {sorted(STORED_DTYPES)}, got {describe(dtype)}")
     if not isinstance(values, list) or not isinstance(shape, list):
         raise InputError("expected lists of values, and of sizes")
     if not all(type(size) is int and size >= 0 for size in shape) or math.prod(shape) != len(values):

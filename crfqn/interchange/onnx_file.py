@@ -33,10 +33,10 @@ from crfqn.model.model import Model
 from crfqn.model.sequences import SequenceModel
 from crfqn.structures.transition_rules import TransitionRules
 
-NAME = "onnx"
-OPSET, IR_VERSION = 16, 8  # 16 is the first that sums entries (ScatterND)
-DTYPES = ("float32", "float64")
-INPUTS = ("dense", "sparse")
+ONNX_NAME = "onnx"
+OPSET_VERSION, IR_VERSION = 16, 8  # 16 is the first that sums entries (ScatterND)
+GRAPH_DTYPES = ("float32", "float64")
+INPUT_KINDS = ("dense", "sparse")
 NO_NODE = -1
 Ports = tuple[tuple[str, np.dtype, list[Any]], ...]
 
@@ -77,7 +77,7 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
     check_is_fitted(model)
     refuse_dense(model, "onnx")
     refuse_bigram_weights(model, "onnx")
-    for name, value, allowed in (("dtype", dtype, DTYPES), ("input", input, INPUTS)):
+    for name, value, allowed in (("dtype", dtype, GRAPH_DTYPES), ("input", input, INPUT_KINDS)):
         if value not in allowed:
             raise InputError(f"{name}: expected one of {allowed}, got {value!r}")
     fitted: Model = model.current_model
@@ -126,7 +126,7 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
     helper = graph.onnx.helper
     proto = helper.make_model(
         helper.make_graph(graph.nodes, model.KIND, inputs, outputs, graph.constants),
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[helper.make_opsetid("", OPSET_VERSION)],
         ir_version=IR_VERSION,
         producer_name="crfqn",
         producer_version=crfqn.__version__,

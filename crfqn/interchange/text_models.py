@@ -45,15 +45,15 @@ from crfqn.readers.conll import usual_names
 from crfqn.structures.edge_layout import EdgeLayout
 
 # Without templates, the name of a bigram observation that is the same at every position: b, B, *, b01.
-BARE = re.compile(r"[bB*]\w*:?")
-COLUMN = re.compile(r"%[a-zA-Z]\[[@*]?[+-]?\d+,(\d{1,4})[,\]]")  # in a template
-CRFPP_MAGIC, CRFPP_VERSION, MOST_COLUMNS = b"version: ", 100, 10_000
-SETTINGS = ("version:", "cost-factor:", "maxid:", "xsize:")
+BARE_BIGRAM_NAME = re.compile(r"[bB*]\w*:?")
+COLUMN_IN_TEMPLATE = re.compile(r"%[a-zA-Z]\[[@*]?[+-]?\d+,(\d{1,4})[,\]]")  # in a template
+CRFPP_MAGIC, CRFPP_VERSION, MAX_COLUMNS = b"version: ", 100, 10_000
+CRFPP_SETTINGS = ("version:", "cost-factor:", "maxid:", "xsize:")
 WAPITI_MAGIC = b"#mdl#"
-MAXENT, CRF = 0, 2  # types of models; 1 is a maximum-entropy Markov model
-NO_LABEL = "#"  # in a dump, instead of the label before
-NETSTRING, WEIGHT = re.compile(rb"(\d{1,18}):"), re.compile(r"([0-9]{1,18})=(\S+)")
-MOST_LABELS = 100_000  # whose pairs can still be numbered by int64, for any number of observations in a file
+MAXENT_TYPE, CRF_TYPE = 0, 2  # types of models; 1 is a maximum-entropy Markov model
+NO_LABEL_BEFORE = "#"  # in a dump, instead of the label before
+NETSTRING_START, WEIGHT_LINE = re.compile(rb"(\d{1,18}):"), re.compile(r"([0-9]{1,18})=(\S+)")
+MAX_LABELS = 100_000  # whose pairs can still be numbered by int64, for any number of observations in a file
 ChainWeights = tuple[list[str], list[str], Entries, Entries, Entries]  # as `chain_file` takes them
 
 
@@ -86,8 +86,8 @@ def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
     settings: dict[str, str] = {}
     for line in paragraph():
         name, _, value = line.partition(" ")
-        if name not in SETTINGS:
-            raise damage(f"expected one of {', '.join(SETTINGS)} and a value, got {line!r:.60}")
+        if name not in CRFPP_SETTINGS:
+            raise damage(f"expected one of {', '.join(CRFPP_SETTINGS)} and a value, got {line!r:.60}")
         settings[name] = value
     try:
         version, n_weights = (whole_number_in(settings[name]) for name in ("version:", "maxid:"))
@@ -101,8 +101,8 @@ def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
         raise damage(f"expected a number as cost-factor:, got {settings['cost-factor:']!r:.60}")
     if version // 100 != CRFPP_VERSION // 100:
         raise damage(f"a model of version {version}, instead of {CRFPP_VERSION}")
-    if not 1 <= n_least <= MOST_COLUMNS:
-        raise damage(f"expected 1 to {MOST_COLUMNS} columns (xsize:), got {n_least}")
+    if not 1 <= n_least <= MAX_COLUMNS:
+        raise damage(f"expected 1 to {MAX_COLUMNS} columns (xsize:), got {n_least}")
     labels, templates = list(paragraph()), list(paragraph())
     names: list[str] = []
     starts: list[int] = []
@@ -129,7 +129,7 @@ def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
     kinds = np.array([BIGRAM if name.startswith("B") else UNIGRAM for name in names], "U1")
     used = np.flatnonzero(values)
     observations = Observations(names, kinds, np.array(starts, np.int64))
-    weights = chain_of(labels, observations, used, factor * values[used], templates, shown)
+    weights = chain_weights(labels, observations, used, factor * values[used], templates, shown)
     return chain_estimator("crfpp", shown, weights, templates, CRFPP, n_columns, n_least)
 
 
@@ -192,7 +192,7 @@ def _wapiti_model(content: bytes, path: str) -> tuple[ChainWeights, list[str]]:
         nonlocal at
         texts = []
         for _ in range(numbers_in_line(pattern)[0]):
-            match = NETSTRING.match(content, at)
+            match = NETSTRING_START.match(content, at)
             if match is None:
                 raise damage("expected a length and a colon")
             start, end = match.end(), match.end() + int(match[1])
@@ -203,11 +203,11 @@ def _wapiti_model(content: bytes, path: str) -> tuple[ChainWeights, list[str]]:
         return texts
 
     *types, n_weights = numbers_in_line(rb"#mdl#(?:(\d{1,18})#)?(\d{1,18})\n")
-    if types and types[0] not in (MAXENT, CRF):
+    if types and types[0] not in (MAXENT_TYPE, CRF_TYPE):
         raise ModelFileError(f"{path}: expected a CRF, or a maximum-entropy model; it is of type {types[0]}")
     templates = strings(rb"#rdr#(\d{1,18})/\d+(?:/\d+)?\n")
     labels, names = (strings(rb"#qrk#(\d{1,18})\n") for _ in range(2))
-    if not 0 < len(labels) <= MOST_LABELS:
+    if not 0 < len(labels) <= MAX_LABELS:
         raise damage(f"a model of {len(labels)} labels")
     kinds = np.array([name[:1] for name in names], "U1")
     if not np.isin(kinds, (UNIGRAM, BIGRAM, BOTH)).all():
@@ -221,14 +221,14 @@ def _wapiti_model(content: bytes, path: str) -> tuple[ChainWeights, list[str]]:
     numbers, values = np.empty(n_weights, np.int64), np.empty(n_weights)
     for row, line in enumerate(lines):
         try:
-            number, text = WEIGHT.fullmatch(line.decode("ascii")).groups()  # type: ignore[union-attr]
+            number, text = WEIGHT_LINE.fullmatch(line.decode("ascii")).groups()  # type: ignore[union-attr]
             numbers[row], values[row] = int(number), float.fromhex(text) if "x" in text else number_in(text)
             if not math.isfinite(values[row]):
                 raise ValueError
         except (AttributeError, ValueError, OverflowError):
             raise damage(f"expected number=weight, got {line!r:.60}") from None
     observations = Observations(names, kinds, np.cumsum(sizes) - sizes)
-    return chain_of(labels, observations, numbers, values, templates, path), templates
+    return chain_weights(labels, observations, numbers, values, templates, path), templates
 
 
 def _wapiti_dump(content: bytes, path: str) -> ChainWeights:
@@ -249,7 +249,7 @@ def _wapiti_dump(content: bytes, path: str) -> ChainWeights:
             )
         name, before, label, weight = fields
         to = labels.setdefault(label, len(labels))
-        if before == NO_LABEL and not name.startswith(BIGRAM):
+        if before == NO_LABEL_BEFORE and not name.startswith(BIGRAM):
             state.append((float(weight), names.setdefault(name, len(names)), to))
         else:
             pairs.setdefault(name, []).append((float(weight), labels.setdefault(before, len(labels)), to))
@@ -284,7 +284,7 @@ class Observations(NamedTuple):
         return n_labels * (self.kinds != BIGRAM) + EdgeLayout(n_labels).n_pairs * (self.kinds != UNIGRAM)
 
 
-def chain_of(
+def chain_weights(
     labels: list[str],
     observations: Observations,
     numbers: NDArray[np.int64],
@@ -331,7 +331,7 @@ def same_everywhere(bigrams: Collection[str], templates: Collection[str], path: 
     templates without tokens or, without templates, one with such a name. ModelFileError if names are ambiguous."""
     if templates:
         return Counter(template for template in templates if "%" not in template)
-    bare = Counter(name for name in bigrams if BARE.fullmatch(name))
+    bare = Counter(name for name in bigrams if BARE_BIGRAM_NAME.fullmatch(name))
     if len(bare) > 1:
         raise ModelFileError(
             f"{path}: without templates it is not known which of the bigram observations "
@@ -359,7 +359,7 @@ def chain_estimator(
     """
     source: TemplateSource | None = None
     if templates:
-        used = [int(number) + 1 for template in templates for number in COLUMN.findall(template)]
+        used = [int(number) + 1 for template in templates for number in COLUMN_IN_TEMPLATE.findall(template)]
         n_used = max([n_least, *used])
         if n_columns is not None and (type(n_columns) is not int or n_columns < n_used):
             raise InputError(

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.column_watch import LEAST_SHARE, ColumnWatch
+from crfqn.data.column_watch import MIN_KNOWN_SHARE, ColumnWatch
 from crfqn.data.items import LARGEST_VALUE, wrong_value
 from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
@@ -158,7 +158,7 @@ class Table:
         for name, *content in table["table"]:
             if isinstance(content[0], dict):
                 texts = {str(text): int(feature) for text, feature in content[0].items()}
-                share = float(content[1]) if content[1:] else LEAST_SHARE
+                share = float(content[1]) if content[1:] else MIN_KNOWN_SHARE
                 if not 0 <= share <= 1:
                     raise ValueError("table: expected shares of known texts from 0 to 1")
                 columns.append(TextColumn(str(name), texts, share))

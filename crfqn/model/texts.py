@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.data.items import WRAP, check_is_list_of_items
+from crfqn.data.items import WRAP_HINT, check_is_list_of_items
 from crfqn.data.token_rows import Rows
 from crfqn.data.tokenizers import BLANKS, LETTERS, UNICODE, Tokenizer, find_words
 from crfqn.errors import InputError, TokenWarning, warn_caller
@@ -162,7 +162,7 @@ class Words:
 
     def rows(self, texts: Sequence[Any]) -> Rows:
         """Return the features of texts; words that are not known are left out."""
-        check_is_list_of_items(texts, "a list of texts", WRAP)
+        check_is_list_of_items(texts, "a list of texts", WRAP_HINT)
         ends, places, counts = [0], [], []
         for i, text in enumerate(texts):
             if not isinstance(text, str):

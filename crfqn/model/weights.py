@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import SparseWeights, Vector
-from crfqn.data.token_rows import STRETCH, Rows
+from crfqn.data.token_rows import ENTRIES_PER_CHUNK, Rows
 from crfqn.data.vocabulary import UNSEEN
 from crfqn.errors import InputError
 from crfqn.messages import tell
@@ -225,7 +225,7 @@ class WeightMatrix:
         if self.narrow is not None:
             return self.narrow.scores(rows._replace(columns=self.narrowed(rows.columns)), intercept)
         is_dense = self._row_table is not None and not rows.values.size
-        most = max(TOGETHER // self.n_states, 1) if is_dense else STRETCH
+        most = max(TOGETHER // self.n_states, 1) if is_dense else ENTRIES_PER_CHUNK
         if rows.columns.size <= most:
             return self._scores(rows, intercept)
         return np.concatenate([self._scores(part, intercept) for part in rows.stretches(most)])

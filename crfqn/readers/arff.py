@@ -21,11 +21,11 @@ from crfqn.numerals import BLANKS, number_in
 from crfqn.readers.labelled_items import Documents
 from crfqn.taxonomy.reading import open_taxonomy
 
-ATTRIBUTE = re.compile(
+ATTRIBUTE_LINE = re.compile(
     r"@attribute\s+(?P<name>'[^']*'|\"[^\"]*\"|\S+)\s+(?P<kind>[a-z]+)(?P<rest>\b.*)", re.IGNORECASE
 )
-NUMERIC, HIERARCHICAL = {"numeric", "real", "integer"}, "hierarchical"
-COMMENT, BETWEEN_NODES, SEPARATOR = "%", "@", "/"
+NUMERIC_KINDS, HIERARCHICAL_KIND = {"numeric", "real", "integer"}, "hierarchical"
+COMMENT_MARK, NODE_SEPARATOR, LEVEL_SEPARATOR = "%", "@", "/"
 
 
 def read_hierarchical_arff(path: str | Path) -> Documents:
@@ -36,7 +36,7 @@ def read_hierarchical_arff(path: str | Path) -> Documents:
     lines = (
         (f"{path}, line {number}", line)
         for number, line in text_lines(path)
-        if not is_blank(line) and not line.startswith(COMMENT)
+        if not is_blank(line) and not line.startswith(COMMENT_MARK)
     )
     names, label_column, paths = _read_header(path, lines)
     declared = set(paths)
@@ -47,8 +47,8 @@ def read_hierarchical_arff(path: str | Path) -> Documents:
         if len(fields) != len(names) + 1:
             raise DataError(f"{where}: expected {len(names) + 1} comma-separated fields, got {len(fields)}")
         text = fields.pop(label_column).strip(BLANKS)
-        *above, label = text.split(BETWEEN_NODES)
-        if any(not f"{label}{SEPARATOR}".startswith(f"{node}{SEPARATOR}") for node in above):
+        *above, label = text.split(NODE_SEPARATOR)
+        if any(not f"{label}{LEVEL_SEPARATOR}".startswith(f"{node}{LEVEL_SEPARATOR}") for node in above):
             raise DataError(f"{where}: expected the nodes of one path, got {shorten(text)}")
         labels.append(_checked_path(where, label))
         if declared and label not in declared:
@@ -60,7 +60,7 @@ def read_hierarchical_arff(path: str | Path) -> Documents:
         rows.append(values)
     if not rows:
         raise DataError(f"{path}: no rows after @data")
-    taxonomy = open_taxonomy(paths or sorted(set(labels)), labels, separator=SEPARATOR)
+    taxonomy = open_taxonomy(paths or sorted(set(labels)), labels, separator=LEVEL_SEPARATOR)
     return Documents(csr_array(np.array(rows)), labels, taxonomy, feature_names=names)
 
 
@@ -79,14 +79,16 @@ def _read_header(path: str | Path, lines: Iterator[tuple[str, str]]) -> tuple[li
             continue
         if keyword != "@attribute":
             raise DataError(f"{where}: expected @relation, @attribute or @data, got {shorten(line.strip())}")
-        match = ATTRIBUTE.fullmatch(line.strip())
+        match = ATTRIBUTE_LINE.fullmatch(line.strip())
         kind = match["kind"].lower() if match else ""
-        if match is None or not (kind == HIERARCHICAL or (kind in NUMERIC and not match["rest"].strip())):
+        if match is None or not (
+            kind == HIERARCHICAL_KIND or (kind in NUMERIC_KINDS and not match["rest"].strip())
+        ):
             raise DataError(
                 f"{where}: expected `@attribute NAME numeric` or `@attribute NAME hierarchical PATH,PATH,...`, "
                 f"got {shorten(line.strip())}"
             )
-        if kind != HIERARCHICAL:
+        if kind != HIERARCHICAL_KIND:
             names.append(match["name"].strip("'\""))
             if names[-1] in names[:-1]:
                 raise DataError(f"{where}: the attribute {shorten(names[-1])} comes twice")
@@ -99,6 +101,6 @@ def _read_header(path: str | Path, lines: Iterator[tuple[str, str]]) -> tuple[li
 
 
 def _checked_path(where: str, text: str) -> str:
-    if not all(map(str.strip, text.split(SEPARATOR))):
+    if not all(map(str.strip, text.split(LEVEL_SEPARATOR))):
         raise DataError(f"{where}: expected a class such as '6/2/0', got {shorten(text)}")
     return text

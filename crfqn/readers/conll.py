@@ -28,12 +28,12 @@ from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, each
 from crfqn.readers.labelled_items import Labeled, Places, in_line
 
 WORD_AND_TAG = ("w", "pos")
-STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
+COLUMNS_BY_STYLE = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
 USUAL_NAMES = ("w", "pos", "chunk")
-TAB, FIRST = "\t", 10_000  # lines from which `splits_at_tabs` decides
+TAB_SEPARATOR, N_LINES_TO_DECIDE = "\t", 10_000  # lines from which `splits_at_tabs` decides
 DOCUMENT_START = "-DOCSTART-"
-COMMENT = re.compile(r"#[ \t]")
-FIELD = re.compile(r"[^ \t]+")  # as of `blank_parted`
+COMMENT_START = re.compile(r"#[ \t]")
+FIELD_PATTERN = re.compile(r"[^ \t]+")  # as of `blank_parted`
 BLANK_TOKEN = (
     "; the line begins with a blank, where CRF++ ends an item: to end one there, too, leave the line empty "
     "(sed 's/^[[:blank:]].*//'); if a blank is the token, part the columns of all lines with one tab each"
@@ -79,12 +79,12 @@ def read_conll(
         A line with another number of columns, invalid UTF-8 (file and line are named), no items at all.
     """
     shown, numbered = shown_name(path), text_lines(path)
-    first_lines = list(itertools.islice(numbered, FIRST))
+    first_lines = list(itertools.islice(numbered, N_LINES_TO_DECIDE))
     facts = facts_of(path)
     if separator is None:
         if "separator" not in facts:
             is_tab = splits_at_tabs([line for _, line in first_lines], None if has_more else columns)
-            facts["separator"] = TAB if is_tab else None
+            facts["separator"] = TAB_SEPARATOR if is_tab else None
         separator = facts["separator"]
     is_given, least = columns is not None and not has_more, list(columns or ())
     names, first_number, first_line = (least, 0, "") if is_given else facts.get("names", (None, 0, ""))
@@ -174,16 +174,16 @@ class Comments:
         for line in lines:
             if is_blank(line) or line.startswith(DOCUMENT_START):
                 is_begun = has_candidate = False
-            elif not is_begun and COMMENT.match(line):
+            elif not is_begun and COMMENT_START.match(line):
                 candidates.append(line)
                 has_candidate = True
             else:
                 n_items, n_with = n_items + (not is_begun), n_with + (not is_begun and has_candidate)
                 is_begun = True
                 tokens.append(line)
-        if not candidates or not tokens or any(map(COMMENT.match, tokens)):
+        if not candidates or not tokens or any(map(COMMENT_START.match, tokens)):
             return None
-        separator = TAB if _tabs_part(tokens, None) else None
+        separator = TAB_SEPARATOR if _tabs_part(tokens, None) else None
         fields = [fields_of(line, separator) for line in tokens]
         width, n = Counter(map(len, fields)).most_common(1)[0]
         comments = cls(separator, width, frozenset(row[-1] for row in fields))
@@ -192,7 +192,7 @@ class Comments:
         return comments if 2 * n > len(tokens) and (has_others or is_regular) else None
 
     def __contains__(self, line: str) -> bool:
-        if not COMMENT.match(line):
+        if not COMMENT_START.match(line):
             return False
         fields = fields_of(line, self.separator)
         return len(fields) != self.width or fields[-1] not in self.last
@@ -233,7 +233,7 @@ def conll_lines(
 
 
 def _check_columns(where: str, row: Sequence[str], separator: str = " ") -> None:
-    forbidden, what = ("\t\n\r", "a tab") if separator == TAB else (" \t\n\r", "blanks")
+    forbidden, what = ("\t\n\r", "a tab") if separator == TAB_SEPARATOR else (" \t\n\r", "blanks")
     wrong = [text for text in row if not text or any(character in text for character in forbidden)]
     if wrong:
         raise InputError(f"{where}{wrong[0]!r} cannot stand in a column: it is empty or has {what}")
@@ -247,7 +247,7 @@ def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | 
             raise InputError(f"{label!r} cannot stand in a column: it holds what parts the columns")
         return separator.join([*line.split(separator)[:column], label])
     _check_columns("", labels)
-    fields = list(FIELD.finditer(line))
+    fields = list(FIELD_PATTERN.finditer(line))
     if len(fields) > column:
         return line[: fields[column].start()] + label + line[fields[column].end() :]
     if line[fields[-1].end() :]:  # the separator is there, the label is not
@@ -274,7 +274,7 @@ def _tabs_part(rows: Sequence[str], columns: Sequence[str] | None) -> bool:
 
 def _begins(lines: Sequence[str]) -> bool:
     rows = [line for line in lines if not is_blank(line) and not line.startswith((DOCUMENT_START, "#"))]
-    separator = TAB if splits_at_tabs(lines) else None
+    separator = TAB_SEPARATOR if splits_at_tabs(lines) else None
     widths = {len(fields_of(line, separator)) for line in rows}
     return len(rows) > 1 and len(widths) == 1 and widths != {1}
 
@@ -286,7 +286,7 @@ def usual_names(n: int) -> list[str]:
 
 def column_names(lines: Sequence[str]) -> list[str]:
     """Return names for the columns, the last one the label, by the first of the lines; [] for none."""
-    separator, tokens = TAB if splits_at_tabs(lines) else None, token_lines(lines)
+    separator, tokens = TAB_SEPARATOR if splits_at_tabs(lines) else None, token_lines(lines)
     return usual_names(len(fields_of(tokens[0], separator)) - 1 if tokens else 0)
 
 
@@ -304,7 +304,7 @@ def _columns_like(names: tuple[str, ...]) -> Callable[..., Labeled]:
     return read
 
 
-FORMATS = (
+CONLL_FORMATS = (
     Format(
         "conll",
         "columns, a position a line; the last one is the label",
@@ -322,11 +322,11 @@ FORMATS = (
             (),
             (SEQUENCES,),
             partial(read_conll, columns=None),
-            each(partial(conll_lines, separator=separator, last=TAB)),
+            each(partial(conll_lines, separator=separator, last=TAB_SEPARATOR)),
             by_blank_lines,
             ranked="# {rank} {probability:.6f}\n",
         )
-        for name, tool, separator in (("crfpp", "CRF++", TAB), ("wapiti", "Wapiti", " "))
+        for name, tool, separator in (("crfpp", "CRF++", TAB_SEPARATOR), ("wapiti", "Wapiti", " "))
     ),
     *(
         Format(
@@ -338,6 +338,6 @@ FORMATS = (
             each(conll_lines),
             by_blank_lines,
         )
-        for style, names in STYLES.items()
+        for style, names in COLUMNS_BY_STYLE.items()
     ),
 )

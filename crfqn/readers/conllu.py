@@ -19,11 +19,11 @@ from crfqn.messages import describe, shorten
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines
 from crfqn.readers.labelled_items import Labeled, Places, in_line
 
-FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+FIELD_NAMES = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 WITH_KEYS = ("feats", "misc")
-EMPTY = "_"
-NUMBER = re.compile(r"[0-9]+([-.][0-9]+)?\t")
-HEAD, HEAD_NUMBER = 1 + FIELDS.index("head"), re.compile(r"-?[0-9]+|_")
+EMPTY_FIELD = "_"
+WORD_NUMBER = re.compile(r"[0-9]+([-.][0-9]+)?\t")
+HEAD_COLUMN, HEAD_NUMBER = 1 + FIELD_NAMES.index("head"), re.compile(r"-?[0-9]+|_")
 
 
 def read_conllu(
@@ -38,9 +38,9 @@ def read_conllu(
     field_of = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
     for name in (*field_of.values(), label):
         field, colon, key = name.partition(":")
-        if field not in FIELDS or (colon and (field not in WITH_KEYS or not key)):
+        if field not in FIELD_NAMES or (colon and (field not in WITH_KEYS or not key)):
             raise InputError(
-                f"expected a field out of {', '.join(FIELDS)}, feats:<key>, misc:<key>, got {describe(name)}"
+                f"expected a field out of {', '.join(FIELD_NAMES)}, feats:<key>, misc:<key>, got {describe(name)}"
             )
     shown = shown_name(path)
     texts: dict[str, list[str]] = {name: [] for name in field_of}
@@ -56,7 +56,7 @@ def read_conllu(
             continue
         for name, column in texts.items():
             column += _texts(shown, words, field_of[name])
-        labels.append(["" if text == EMPTY else text for text in _texts(shown, words, label)])
+        labels.append(["" if text == EMPTY_FIELD else text for text in _texts(shown, words, label)])
         lines.append([number for number, _, _ in words])
         blanks += [has_blank for *_, has_blank in words]
         has_space_after = has_space_after or any("SpaceAfter=No" in line for _, line in block)
@@ -79,11 +79,11 @@ def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         rows = []
         for t, (position, word_label) in enumerate(zip(item, labels, strict=True)):
-            fields = dict.fromkeys(FIELDS, EMPTY)
-            for name, text in [*position.items(), (label, word_label or EMPTY)]:
+            fields = dict.fromkeys(FIELD_NAMES, EMPTY_FIELD)
+            for name, text in [*position.items(), (label, word_label or EMPTY_FIELD)]:
                 field = name.partition(":")[0]
-                if field not in FIELDS:
-                    raise InputError(f"CoNLL-U has no field {field!r}; it has {', '.join(FIELDS)}")
+                if field not in FIELD_NAMES:
+                    raise InputError(f"CoNLL-U has no field {field!r}; it has {', '.join(FIELD_NAMES)}")
                 fields[field] = _field(f"{labeled.where(i, t)}: ", fields[field], name, text)
             rows.append("\t".join([str(t + 1), *fields.values()]) + "\n")
         yield "".join(rows) + "\n"
@@ -96,16 +96,16 @@ def _field(where: str, field: str, name: str, text: str) -> str:
     _, _, key = name.partition(":")
     if not key:
         return text
-    pairs = [pair for pair in field.split("|") if pair != EMPTY]
+    pairs = [pair for pair in field.split("|") if pair != EMPTY_FIELD]
     keys = [pair.partition("=")[0] for pair in pairs]
     at = keys.index(key) if key in keys else len(pairs)
-    pairs[at : at + 1] = [f"{key}={text}"] * (text != EMPTY)
-    return "|".join(pairs) or EMPTY
+    pairs[at : at + 1] = [f"{key}={text}"] * (text != EMPTY_FIELD)
+    return "|".join(pairs) or EMPTY_FIELD
 
 
 def _relabelled(line: str, labels: Sequence[str], name: str) -> str:
     fields = line.split("\t")
-    number = 1 + FIELDS.index(name.partition(":")[0])
+    number = 1 + FIELD_NAMES.index(name.partition(":")[0])
     fields[number] = _field("", fields[number], name, labels[0])
     return "\t".join(fields)
 
@@ -119,12 +119,12 @@ def _words(shown: str, block: list[tuple[int, str]]) -> list[tuple[int, list[str
         if line.startswith("#"):
             continue
         where, fields = f"{shown}, line {number}", line.split("\t")
-        if len(fields) != len(FIELDS) + 1:
+        if len(fields) != len(FIELD_NAMES) + 1:
             raise DataError(
                 f"{where}: expected 10 columns of CoNLL-U, separated by tabs, got {len(fields)}: {line[:60]!r}"
             )
-        id_, head, misc = fields[0], fields[HEAD], fields[-1]
-        if not NUMBER.match(line):
+        id_, head, misc = fields[0], fields[HEAD_COLUMN], fields[-1]
+        if not WORD_NUMBER.match(line):
             raise DataError(f"{where}: expected the number of a word, 3, 3-4 or 3.1, got {shorten(id_)}")
         if not HEAD_NUMBER.fullmatch(head):
             raise DataError(f"{where}: expected the number of the word's head, or _, got {shorten(head)}")
@@ -158,9 +158,9 @@ def _texts(shown: str, words: list[tuple[int, list[str], bool]], name: str) -> l
     """Return a field of each word unchanged, or the value of one key of it, "_" for none; DataError for a key that
     occurs twice."""
     field, _, key = name.partition(":")
-    column = 1 + FIELDS.index(field)
+    column = 1 + FIELD_NAMES.index(field)
     if not key:
-        return [fields[column] or EMPTY for _, fields, _ in words]
+        return [fields[column] or EMPTY_FIELD for _, fields, _ in words]
     texts = []
     for number, fields, _ in words:
         pairs = (pair.partition("=") for pair in fields[column].split("|"))
@@ -169,13 +169,15 @@ def _texts(shown: str, words: list[tuple[int, list[str], bool]], name: str) -> l
             raise DataError(
                 f"{shown}, line {number}: {key} comes twice in {field}: {shorten(fields[column])}"
             )
-        texts.append("".join(values) or EMPTY)
+        texts.append("".join(values) or EMPTY_FIELD)
     return texts
 
 
 def _begins(lines: Sequence[str]) -> bool:
     words = [line for line in lines if not is_blank(line) and not line.startswith("#")]
-    return bool(words) and all(NUMBER.match(line) and line.count("\t") == len(FIELDS) for line in words)
+    return bool(words) and all(
+        WORD_NUMBER.match(line) and line.count("\t") == len(FIELD_NAMES) for line in words
+    )
 
 
 FORMAT = Format(

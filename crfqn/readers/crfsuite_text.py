@@ -18,9 +18,9 @@ from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, ite
 from crfqn.readers.labelled_items import Labeled, Places, in_line
 
 # A name: anything but colon and backslash, or any character after a backslash; a last backslash belongs to it.
-ATTRIBUTE = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)
-ESCAPED = re.compile(r"\\([:\\])")
-VALUE = re.compile(r":[-+0-9.eE]+$")
+ATTRIBUTE_FIELD = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)
+ESCAPED_CHARACTER = re.compile(r"\\([:\\])")
+VALUE_AT_END = re.compile(r":[-+0-9.eE]+$")
 ITEM_WEIGHT = "@weight"
 
 
@@ -60,7 +60,7 @@ def read_crfsuite_text(path: Readable) -> Labeled:
                     name = known.setdefault(name, name)
                     attributes[name] = attributes.get(name, 0.0) + value
             item.append(attributes)
-            label = ESCAPED.sub(r"\1", label)
+            label = ESCAPED_CHARACTER.sub(r"\1", label)
             item_labels.append(known.setdefault(label, label))
             numbers.append(number)
         if not item:
@@ -125,9 +125,9 @@ def _item_weight(where: str, label: str, has_positions: bool) -> float:
 
 
 def _attribute(where: str, field: str) -> tuple[str, float]:
-    match = ATTRIBUTE.fullmatch(field)
+    match = ATTRIBUTE_FIELD.fullmatch(field)
     assert match is not None  # the pattern accepts every text
-    name, text = ESCAPED.sub(r"\1", match["name"]), match["value"]
+    name, text = ESCAPED_CHARACTER.sub(r"\1", match["name"]), match["value"]
     if not name:
         raise DataError(f"{where}: an attribute without a name: {field!r}")
     if text is None:
@@ -144,7 +144,9 @@ def _attribute(where: str, field: str) -> tuple[str, float]:
 def _begins(lines: Sequence[str]) -> bool:
     rows = [line.rstrip("\t").split("\t")[1:] for line in lines if not is_blank(line) and line[0] != "@"]
     fields = [field for row in rows for field in row]
-    has_values = 2 * sum("=" in field or VALUE.search(field) is not None for field in fields) > len(fields)
+    has_values = 2 * sum("=" in field or VALUE_AT_END.search(field) is not None for field in fields) > len(
+        fields
+    )
     return bool(fields) and (has_values or len({*map(len, rows)}) > 1)
 
 

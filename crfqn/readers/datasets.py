@@ -32,9 +32,9 @@ from crfqn.readers.texts import collect_docstrings, read_newsgroups, read_parser
 from crfqn.taxonomy.reading import read_taxonomy_file
 
 Data = Labeled | Documents
-TAXONOMY = "taxonomy"  # the part that holds the tree of the labels
-PACKAGE = Path(__file__).resolve().parents[1]  # crfqn/
-COUNTS = {
+TAXONOMY_PART = "taxonomy"  # the part that holds the tree of the labels
+PACKAGE_FOLDER = Path(__file__).resolve().parents[1]  # crfqn/
+COUNT_FIELDS = {
     "items": "n_items",
     "training items": "n_train",
     "positions": "n_positions",
@@ -62,7 +62,7 @@ class Content:
     def differences(self, data: Data) -> str:
         """Return the counts that differ, in words; empty when all agree."""
         sizes, at_least = counts(data), "at least " if self.at_least else ""
-        wanted = {what: n for what, name in COUNTS.items() if (n := getattr(self, name)) is not None}
+        wanted = {what: n for what, name in COUNT_FIELDS.items() if (n := getattr(self, name)) is not None}
         return ", ".join(
             f"{sizes.get(what, 'no')} {what} (expected {at_least}{n})"
             for what, n in wanted.items()
@@ -122,7 +122,7 @@ class Dataset:
     @property
     def is_embedded(self) -> bool:
         """Whether the data is generated from installed packages, and so is always available."""
-        return self.reader in GENERATORS
+        return self.reader in DATA_GENERATORS
 
     def locate(self) -> tuple[Path, ...]:
         """Return the paths of the files on this machine, one a part; empty if one is missing or none is needed."""
@@ -192,11 +192,11 @@ class Dataset:
         """Read the dataset (from the located files by default) and check its counts; raises as `verify`."""
         paths = tuple(paths) or self._located()
         if self.is_embedded:
-            data = GENERATORS[self.reader]()
+            data = DATA_GENERATORS[self.reader]()
         else:
             readers = [file.reader for file in map(self._file, paths) if file is not None and file.reader]
             shape = {} if self.shape is None else {"shape": self.shape}
-            has_taxonomy = any(file.part == TAXONOMY for file in self.files)  # in the last part
+            has_taxonomy = any(file.part == TAXONOMY_PART for file in self.files)  # in the last part
             items = paths[:-1] if has_taxonomy else paths
             data = read_files((readers or [self.reader])[0], items, **self.options, **shape)
             if has_taxonomy and isinstance(data, Documents):
@@ -281,7 +281,7 @@ def _read_entry(path: Path) -> Dataset:
     except (TypeError, ValueError, KeyError) as error:
         raise DataError(f"{path}: not a registry entry: {error}") from error
     readers = {entry.reader, *(file.reader for file in files if file.reader)}
-    unknown = readers - {*READERS, *PAIRS, *GENERATORS}
+    unknown = readers - {*FILE_READERS, *PAIR_READERS, *DATA_GENERATORS}
     if unknown:
         raise DataError(f"{path}: unknown readers: {', '.join(sorted(unknown))}")
     return entry
@@ -289,7 +289,7 @@ def _read_entry(path: Path) -> Dataset:
 
 def bundled(kind: Literal["models", "data"]) -> Path:
     """Return the folder `models` of recipes or `data` of datasets: in a wheel `crfqn/_bundled/`, else next to crfqn."""
-    candidates = (PACKAGE / "_bundled" / kind, PACKAGE.parent / kind)
+    candidates = (PACKAGE_FOLDER / "_bundled" / kind, PACKAGE_FOLDER.parent / kind)
     for folder in candidates:
         if folder.is_dir():
             return folder
@@ -301,7 +301,7 @@ def bundled(kind: Literal["models", "data"]) -> Path:
 
 # Readers of a dataset's files: the formats of `crfqn.readers`, and the formats of single collections. A reader takes
 # one file; the last of several is the test part.
-READERS: dict[str, Callable[..., Any]] = {name: format.read for name, format in FORMATS.items()} | {
+FILE_READERS: dict[str, Callable[..., Any]] = {name: format.read for name, format in FORMATS.items()} | {
     "letter-table": lambda path, shape: read_letter_table(path, shape[0] * shape[1]),
     "letter-matlab": read_letter_matlab,
     "hierarchical-arff": read_hierarchical_arff,
@@ -309,18 +309,23 @@ READERS: dict[str, Callable[..., Any]] = {name: format.read for name, format in 
     "parserator": read_parserator,
     "cifar": read_cifar,
 }
-PAIRS = {"idx": read_labelled_images}  # a file of inputs and one of labels
-GENERATORS: dict[str, Callable[[], Data]] = {"digits": make_digit_strings, "docstrings": collect_docstrings}
+PAIR_READERS = {"idx": read_labelled_images}  # a file of inputs and one of labels
+DATA_GENERATORS: dict[str, Callable[[], Data]] = {
+    "digits": make_digit_strings,
+    "docstrings": collect_docstrings,
+}
 
 
 def read_files(reader: str, paths: Sequence[Path], **options: Any) -> Data:
     """Read a dataset from its files, one a part, with the options of their format; DataError for malformed files, or
     files that do not belong together. Labels are texts, even if they are numbers."""
     try:
-        if reader in PAIRS:
-            data = [PAIRS[reader](*pair, **options) for pair in zip(paths[::2], paths[1::2], strict=True)]
+        if reader in PAIR_READERS:
+            data = [
+                PAIR_READERS[reader](*pair, **options) for pair in zip(paths[::2], paths[1::2], strict=True)
+            ]
         else:
-            data = [READERS[reader](path, **options) for path in paths]
+            data = [FILE_READERS[reader](path, **options) for path in paths]
         joined = reduce(lambda train, test: train.joined(test), data)
     except InputError as error:  # of parts that are valid alone
         raise DataError(f"{', '.join(map(str, paths))}: {error}") from error

@@ -20,16 +20,16 @@ from crfqn.errors import DataError
 from crfqn.numerals import whole_number_in
 from crfqn.readers.labelled_items import Documents, Labeled
 
-WHITE = 255
+WHITE_VALUE = 255
 UNSIGNED_BYTES = 8
-PIXELS = 3 * 32 * 32  # of CIFAR: red, green, blue; row by row
+CIFAR_PIXELS = 3 * 32 * 32  # of CIFAR: red, green, blue; row by row
 N_CLASSES = 10
 FIRST_DAY = datetime.date(1950, 1, 1)
 N_DAYS = (datetime.date(2049, 12, 31) - FIRST_DAY).days + 1
 TEST_SHARE = 0.2
 N_FIELDS = 6  # of a letter's row, before its pixels
-LAST = -1  # next_id of a word's last letter
-TAB, ZERO = ord("\t"), ord("0")
+END_OF_WORD = -1  # next_id of a word's last letter
+TAB_BYTE, ZERO_BYTE = ord("\t"), ord("0")
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
@@ -74,9 +74,9 @@ def read_cifar(path: str | Path) -> Documents:
     """Read a binary file of CIFAR-10, a byte for the label and 3072 of the image (Krizhevsky 2009): float32 csr_array,
     0 to 1, and "0" to "9". DataError for a size that is no number of records, or a label above 9."""
     content = np.frombuffer(read_bytes(path), np.uint8)
-    if content.size == 0 or content.size % (PIXELS + 1):
-        raise DataError(f"{path}: expected records of {PIXELS + 1} bytes, got {content.size:,} bytes")
-    records = content.reshape(-1, PIXELS + 1)
+    if content.size == 0 or content.size % (CIFAR_PIXELS + 1):
+        raise DataError(f"{path}: expected records of {CIFAR_PIXELS + 1} bytes, got {content.size:,} bytes")
+    records = content.reshape(-1, CIFAR_PIXELS + 1)
     labels = records[:, 0]
     if labels.max() >= N_CLASSES:
         raise DataError(f"{path}: expected labels 0 to {N_CLASSES - 1}, got {labels.max()}")
@@ -93,7 +93,7 @@ def _documents(
     from scipy.sparse import csr_array
 
     matrix = csr_array(pixels).astype(dtype)
-    matrix.data /= dtype(WHITE)
+    matrix.data /= dtype(WHITE_VALUE)
     return Documents(matrix, [str(label) for label in labels], feature_names=names)
 
 
@@ -167,8 +167,8 @@ def _pixels(path: str | Path, tails: list[bytes], numbers: list[int], n_pixels: 
     is_plain = np.fromiter((len(tail) == width for tail in tails), dtype=bool, count=len(tails))
     plain = np.flatnonzero(is_plain)
     characters = np.frombuffer(b"".join(tails[row] for row in plain), dtype=np.uint8).reshape(-1, width)
-    values = characters[:, ::2] - np.uint8(ZERO)  # anything below "0" wraps around to a large value
-    is_table = (values <= 9).all(axis=1) & (characters[:, 1::2] == TAB).all(axis=1)
+    values = characters[:, ::2] - np.uint8(ZERO_BYTE)  # anything below "0" wraps around to a large value
+    is_table = (values <= 9).all(axis=1) & (characters[:, 1::2] == TAB_BYTE).all(axis=1)
     pixels[plain[is_table]] = values[is_table]
     is_plain[plain[~is_table]] = False
     for row in np.flatnonzero(~is_plain):
@@ -193,9 +193,9 @@ def _words(path: str | Path, ids: np.ndarray, following: np.ndarray, numbers: li
     if len(row_of) != len(ids):
         repeated = next(row for row, id_ in enumerate(ids) if row_of[int(id_)] != row)
         raise DataError(f"{path}, line {numbers[repeated]}: id {ids[repeated]} comes again further down")
-    next_row = np.full(len(ids), LAST, dtype=np.int64)
+    next_row = np.full(len(ids), END_OF_WORD, dtype=np.int64)
     is_start = np.ones(len(ids), dtype=bool)
-    for row in np.flatnonzero(following != LAST):
+    for row in np.flatnonzero(following != END_OF_WORD):
         after = row_of.get(int(following[row]))
         if after is None:
             raise DataError(
@@ -208,12 +208,12 @@ def _words(path: str | Path, ids: np.ndarray, following: np.ndarray, numbers: li
     words: list[np.ndarray] = []
     for start in np.flatnonzero(is_start):
         rows, place = [], int(start)
-        while place != LAST:
+        while place != END_OF_WORD:
             rows.append(place)
             place = int(next_row[place])
         words.append(np.array(rows, dtype=np.int64))
     if sum(len(word) for word in words) != len(ids):
-        raise DataError(f"{path}: some chains of next_id run in a circle; each must end with {LAST}")
+        raise DataError(f"{path}: some chains of next_id run in a circle; each must end with {END_OF_WORD}")
     return words
 
 

@@ -31,14 +31,14 @@ from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, each
 from crfqn.readers.labelled_items import Documents, Labeled, Places, in_line
 
 FIRST_COLUMN = "w"
-TEXT, LABEL, LABELS = (
+TEXT_KEY, LABEL_KEY, LABELS_KEY = (
     "text",
     "label",
     "labels",
 )  # the usual keys of documents' texts and labels, and of sequences'
-SEVERAL = ","  # between the labels of a document
-NUMBERS = {int, float}
-SPACE, OBJECT = re.compile(r"[ \t\n]*"), re.compile(r'\s*(\[\s*)?\{\s*"')
+LABEL_SEPARATOR = ","  # between the labels of a document
+NUMBER_TYPES = {int, float}
+SPACE_PATTERN, OBJECT_START = re.compile(r"[ \t\n]*"), re.compile(r'\s*(\[\s*)?\{\s*"')
 
 
 def read_json_lines(
@@ -71,7 +71,7 @@ def read_json_lines(
     where = [f"{shown}, line {number}" for number in numbers]
     if "kind" not in facts:
         if not needs_named and records and text not in records[0]:
-            text = TEXT
+            text = TEXT_KEY
         kind = facts["kind"] = _kind(shown, "".join(where[:1]), records, (features, tokens, text))
         facts["is_text"], is_there = (
             kind == text,
@@ -81,7 +81,7 @@ def read_json_lines(
             raise DataError(
                 f"{where[0]}: expected labels under {label!r} (label=), got {', '.join(map(repr, records[0]))}"
             )
-        facts["label"] = label if is_there else LABEL if kind == text else LABELS
+        facts["label"] = label if is_there else LABEL_KEY if kind == text else LABELS_KEY
     elif not records:
         raise EmptyDataError(f"{shown}: no items")
     kind, key = facts["kind"], facts["label"]
@@ -93,7 +93,7 @@ def read_json_lines(
         names = [_label(place, record.get(key, "")) for place, record in zip(where, records, strict=True)]
         relabel = None if is_array else in_line(partial(_relabelled, key=key, is_list=False))
         places = Places(shown, item_lines, relabel=relabel)
-        has_numbers = {type(name) for record in records for name in _several(record.get(key))} <= NUMBERS
+        has_numbers = {type(name) for record in records for name in _several(record.get(key))} <= NUMBER_TYPES
         return Documents([record[kind] for record in records], names, places=places, has_numbers=has_numbers)
     items = [_list(place, record, kind) for place, record in zip(where, records, strict=True)]
     known = [
@@ -104,7 +104,7 @@ def read_json_lines(
     lengths = [*map(len, items)]
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     places = Places(shown, item_lines.repeat(lengths), offsets, relabel, item_lines=item_lines)
-    has_numbers = {type(name) for record in records for name in record.get(key) or ()} <= NUMBERS
+    has_numbers = {type(name) for record in records for name in record.get(key) or ()} <= NUMBER_TYPES
     first = next((i for i, item in enumerate(items) if item), None)
     if (
         "columns" not in facts and kind == tokens and first is not None
@@ -133,7 +133,7 @@ def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
     except DataError:  # from incomplete or malformed lines
         if not records:
             raise
-    kind = _kind(shown, f"{shown}, line 1", records, ("features", "tokens", TEXT))
+    kind = _kind(shown, f"{shown}, line 1", records, ("features", "tokens", TEXT_KEY))
     items = [item for record in records if isinstance(item := record.get(kind), list)]
     positions = chain.from_iterable(items) if kind == "features" else next(filter(None, items), [])
     return DOCUMENTS if kind == "text" else SEQUENCES, _have_features(positions)
@@ -188,7 +188,7 @@ def _records(
 
 
 def _skip_space(text: str, at: int) -> int:
-    return SPACE.match(text, at).end()  # type: ignore[union-attr]
+    return SPACE_PATTERN.match(text, at).end()  # type: ignore[union-attr]
 
 
 def _cut(**_: Any) -> Cut:
@@ -205,8 +205,8 @@ def _kind(shown: str, where: str, records: Sequence[dict[str, Any]], kinds: Sequ
     if kind is None:
         features, tokens, text = kinds
         raise DataError(
-            f"{where}: expected an object with the key {tokens!r} or {features!r} (and {LABELS!r}), or {text!r} (and "
-            f"{LABEL!r}), got {', '.join(map(repr, records[0])) or 'none'}"
+            f"{where}: expected an object with the key {tokens!r} or {features!r} (and {LABELS_KEY!r}), or {text!r} "
+            f"(and {LABEL_KEY!r}), got {', '.join(map(repr, records[0])) or 'none'}"
         )
     return kind
 
@@ -251,7 +251,7 @@ def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> st
     is_list = is_list or isinstance(old, list) or len(labels) != 1
     before = set(map(type, _several(old)))
     new: list[Any] = list(labels)
-    if before and before <= NUMBERS:
+    if before and before <= NUMBER_TYPES:
         new = [label if (number := number_of(label)) is None else number for label in labels]
     elif before == {bool}:
         new = [label == "true" if label in ("true", "false") else label for label in labels]
@@ -311,11 +311,11 @@ def _label(where: str, labels: Any) -> str:
     """Return the label of a document, or its labels, as one text."""
     several = _several(labels) or [""]
     texts = _label_texts(where, several, "a text, number or boolean as label, or a list", labels)
-    if len(several) > 1 and any(SEVERAL in str(label) for label in several):
+    if len(several) > 1 and any(LABEL_SEPARATOR in str(label) for label in several):
         raise DataError(
             f"{where}: a comma parts several labels, and may not stand in one, got {shorten(labels)}"
         )
-    return SEVERAL.join(texts)
+    return LABEL_SEPARATOR.join(texts)
 
 
 def _label_texts(where: str, labels: list[Any], expected: str, shown: Any) -> list[str]:
@@ -391,7 +391,7 @@ FORMAT = Format(
     read_json_lines,
     each(json_lines),
     _cut,
-    begins=lambda lines: OBJECT.match("\n".join(lines)) is not None,
+    begins=lambda lines: OBJECT_START.match("\n".join(lines)) is not None,
     item_end="an array of objects is read as a whole: write an object a line",
     names_columns=True,
     is_unicode=True,

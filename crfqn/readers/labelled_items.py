@@ -26,7 +26,7 @@ from crfqn.taxonomy.tree import LabelTree
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-MATRIX = "a matrix"
+MATRIX_KIND = "a matrix"
 
 
 class LabelledItems:
@@ -308,7 +308,11 @@ class Documents(LabelledItems):
     def _joined(self, test: Documents) -> dict[str, Any]:
         """A matrix with fewer columns is widened, taxonomies are united."""
         kinds = [
-            "texts" if isinstance(inputs, list) else "cells" if isinstance(inputs, TokenColumns) else MATRIX
+            "texts"
+            if isinstance(inputs, list)
+            else "cells"
+            if isinstance(inputs, TokenColumns)
+            else MATRIX_KIND
             for inputs in (self.inputs, test.inputs)
         ]
         taxonomy = _joined_taxonomy(self.taxonomy, test.taxonomy)
@@ -316,7 +320,7 @@ class Documents(LabelledItems):
             raise InputError(
                 f"the training part holds {kinds[0]}, the test part {kinds[1]}; expected the same kind"
             )
-        if kinds[0] != MATRIX:
+        if kinds[0] != MATRIX_KIND:
             return {"inputs": self.inputs + test.inputs, "taxonomy": taxonomy, "feature_names": None}
         from scipy.sparse import csr_array, vstack
 

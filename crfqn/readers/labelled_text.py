@@ -18,7 +18,7 @@ from crfqn.messages import shorten
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, by_lines, instead
 from crfqn.readers.labelled_items import Documents, Labeled, Places, in_line
 
-WORDS = ("w",)
+WORD_COLUMNS = ("w",)
 UNICODE_WORDS = Tokenizer()
 BYTE_ORDER_MARK = "\ufeff"  # which readers skip at the beginning of a file
 
@@ -77,12 +77,12 @@ def _begins(lines: Sequence[str]) -> bool:
 
 
 def read_raw_text(
-    path: Readable, columns: Sequence[str] | None = WORDS, *, tokens: Tokenizer = UNICODE_WORDS
+    path: Readable, columns: Sequence[str] | None = WORD_COLUMNS, *, tokens: Tokenizer = UNICODE_WORDS
 ) -> Labeled:
     """Read each line that is not blank as an item: TokenColumns of one column, the tokens by a tokenizer
     (`crfqn.tokenize`), without labels; `spans` has the start and end of each in its line, in characters. DataError
     for none; InputError for several columns."""
-    (name, *others) = columns or WORDS
+    (name, *others) = columns or WORD_COLUMNS
     if others:
         raise InputError(f"raw text has words alone, and {', '.join(columns or ())} are needed: give columns")
     words: list[str] = []
@@ -103,7 +103,7 @@ def read_raw_text(
     return Labeled(TokenColumns({name: words}, offsets), labels, places=places, spans=spans)
 
 
-LABELLED = Format(
+LABELLED_FORMAT = Format(
     "text",
     "label TAB text, a document a line",
     (".text", ".labels"),
@@ -114,7 +114,7 @@ LABELLED = Format(
     _begins,
     features=("text",),
 )
-RAW = Format(
+RAW_FORMAT = Format(
     "raw",
     "raw text, a line an item, cut into words",
     (),

@@ -17,9 +17,9 @@ from typing import Any
 from crfqn.atomic_write import replace_data_file
 from crfqn.data.binary_files import PARQUET
 from crfqn.data.files import (
-    LARGEST_SIZE,
+    MAX_UNPACKED_SIZE,
+    PACKING_SUFFIXES,
     STANDARD_INPUT,
-    SUFFIXES,
     Part,
     Readable,
     Source,
@@ -45,11 +45,11 @@ FORMATS: dict[str, Format] = {
         json_lines.FORMAT,
         conllu.FORMAT,
         svmlight.FORMAT,
-        *tables.FORMATS,
-        labelled_text.LABELLED,
+        *tables.TABLE_FORMATS,
+        labelled_text.LABELLED_FORMAT,
         crfsuite_text.FORMAT,
-        *conll.FORMATS,
-        labelled_text.RAW,
+        *conll.CONLL_FORMATS,
+        labelled_text.RAW_FORMAT,
     )
 }
 
@@ -63,7 +63,7 @@ def find_format(name: str | None, origin: Any = None) -> Format:
         return FORMATS[name]
     shown = shown_name(origin)
     suffixes = [suffix.lower() for suffix in PurePath(shown).suffixes]
-    if suffixes and suffixes[-1] in SUFFIXES:
+    if suffixes and suffixes[-1] in PACKING_SUFFIXES:
         suffixes.pop()
     for format in FORMATS.values():
         if suffixes and suffixes[-1] in format.extensions:
@@ -77,7 +77,7 @@ def read(
     format: str | None = None,
     *,
     encoding: str = "utf-8",
-    largest_size: int = LARGEST_SIZE,
+    largest_size: int = MAX_UNPACKED_SIZE,
     **options: Any,
 ) -> Data:
     """Read sequences or documents from a file, a stream or a data frame.

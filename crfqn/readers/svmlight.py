@@ -23,8 +23,8 @@ from crfqn.numerals import CHARACTERS, number_in, whole_number_in
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
 from crfqn.readers.labelled_items import Documents, Places, in_line
 
-FEATURE = re.compile(r"[0-9]+:[-+0-9.eE]+")
-QUERY = re.compile(r"qid:[0-9]+")
+FEATURE_FIELD = re.compile(r"[0-9]+:[-+0-9.eE]+")
+QUERY_FIELD = re.compile(r"qid:[0-9]+")
 
 
 def read_svmlight(
@@ -122,13 +122,13 @@ def has_fields(line: str) -> bool:
 
 def _feature_fields(fields: list[str]) -> list[str]:
     """Return the fields of a line after its label and, if it has one, the id of its query."""
-    return fields[2 if len(fields) > 1 and QUERY.fullmatch(fields[1]) else 1 :]
+    return fields[2 if len(fields) > 1 and QUERY_FIELD.fullmatch(fields[1]) else 1 :]
 
 
 def _begins(lines: Sequence[str]) -> bool:
     rows = [blank_parted(line.partition("#")[0]) for line in lines if has_fields(line)]
     features = [field for row in rows for field in _feature_fields(row)]
-    return bool(features) and all(map(FEATURE.fullmatch, features))
+    return bool(features) and all(map(FEATURE_FIELD.fullmatch, features))
 
 
 FORMAT = Format(

@@ -31,12 +31,12 @@ from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Format
 from crfqn.readers.labelled_items import Documents, Labeled, Places
 from crfqn.readers.table_writing import delimited_lines, import_arrow, parquet_bytes, relabelled_cell
 
-LABELS = ("label", "labels", "tag", "tags")
-OF_ROWS = (*LABELS, "class", "target")
-SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
-TEXTS = ("text",)
-DECLARATION = re.compile("sep=(.)")
-LARGEST_CELL = 2**31 - 1  # characters, the maximum of Python's reader on all systems
+LABEL_TITLES = ("label", "labels", "tag", "tags")
+LABEL_TITLES_OF_ROWS = (*LABEL_TITLES, "class", "target")
+SENTENCE_TITLES = ("sentence", "sentence_id", "sent_id", "sentence #")
+TEXT_TITLES = ("text",)
+DELIMITER_LINE = re.compile("sep=(.)")
+MAX_CELL_LENGTH = 2**31 - 1  # characters, the maximum of Python's reader on all systems
 
 
 @dataclass
@@ -271,7 +271,9 @@ def _assembled(table: TextTable, options: TableOptions) -> Labeled | Documents:
     if (
         label_column is None and options.header
     ):  # a new column of labels has the first name under which it would be read
-        title = options.label or next(name for name in (*LABELS, "predicted") if name not in table.header)
+        title = options.label or next(
+            name for name in (*LABEL_TITLES, "predicted") if name not in table.header
+        )
     relabel = None
     if table.delimiter is not None:
         cell = len(table.header) if label_column is None else label_column
@@ -300,15 +302,15 @@ def _assembled(table: TextTable, options: TableOptions) -> Labeled | Documents:
 def _special_columns(table: TextTable, options: TableOptions) -> tuple[int | None, int | None, int | None]:
     """Return the numbers of the columns of labels, of items and of documents' texts, None if there is none."""
     columns, is_needed = options.columns, options.needs_named
-    label_column = table.column(options.label, LABELS, "label=", columns, is_needed)
-    sentence_column = table.column(options.sentence, SENTENCES, "sentence=", columns, is_needed)
+    label_column = table.column(options.label, LABEL_TITLES, "label=", columns, is_needed)
+    sentence_column = table.column(options.sentence, SENTENCE_TITLES, "sentence=", columns, is_needed)
     if options.rows:
         if label_column is None and not options.label:
-            label_column = table.column(None, OF_ROWS, "", columns)
+            label_column = table.column(None, LABEL_TITLES_OF_ROWS, "", columns)
             if label_column is None and table.header[-1] not in (*(columns or ()), *options.drop):
                 label_column = len(table.header) - 1
         return label_column, None, None
-    usual = () if sentence_column is not None or columns else TEXTS
+    usual = () if sentence_column is not None or columns else TEXT_TITLES
     return label_column, sentence_column, table.column(options.text, usual, "text=")
 
 
@@ -353,7 +355,7 @@ def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
 
 def _csv_rows(lines: Iterable[str], delimiter: str, *, strict: bool = True) -> Any:
     """Return Python's reader of CSV, without its limit on the length of cells, in the whole process."""
-    csv.field_size_limit(LARGEST_CELL)
+    csv.field_size_limit(MAX_CELL_LENGTH)
     return csv.reader(lines, delimiter=delimiter, strict=strict)
 
 
@@ -389,7 +391,7 @@ def _begins(lines: Sequence[str], delimiter: str) -> bool:
     first = {cell.strip().lower() for cell in rows[0]}
     if len({*map(len, rows)}) > 1 or len(rows[0]) < 2 or (delimiter != "\t" and "\t" in lines[0]):
         return False
-    if first & {*LABELS, *SENTENCES, *TEXTS}:
+    if first & {*LABEL_TITLES, *SENTENCE_TITLES, *TEXT_TITLES}:
         return True
     cells = [cell for row in rows[1:] for cell in row]
     return len(rows) > 1 and (delimiter != "\t" or 2 * sum(map(is_numeric, cells)) > len(cells))
@@ -400,7 +402,7 @@ def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
     texts that are not numbers, not empty, except for an index, and not repeated in the column below (unless the whole
     line is repeated)."""
     row = _first_row(lines, delimiter)
-    if {cell.lower() for cell in row} & {*OF_ROWS}:
+    if {cell.lower() for cell in row} & {*LABEL_TITLES_OF_ROWS}:
         return True
     others = [other for other in _rows_below(lines, delimiter, len(row)) if other != row]
     is_index = row[:1] == [""] and bool(others) and all(is_numeric(other[0]) for other in others)
@@ -446,7 +448,7 @@ def _rows_below(lines: Sequence[str], delimiter: str, n: int) -> Iterator[list[s
 
 def declared_delimiter(line: str) -> str:
     """Return the delimiter of a line `sep=;`, which Excel writes and reads before the first row; "" without."""
-    match = DECLARATION.fullmatch(line.rstrip("\r\n"))
+    match = DELIMITER_LINE.fullmatch(line.rstrip("\r\n"))
     return match[1] if match else ""
 
 
@@ -471,7 +473,7 @@ def with_point(cell: str) -> str:
     return changed if cell.count(",") == 1 and is_numeric(changed) else cell
 
 
-FEATURES = (*OF_COLUMNS, "text", "table")
+TABLE_FEATURES = (*OF_COLUMNS, "text", "table")
 
 
 def text_table(name: str, title: str, delimiter: str) -> Format:
@@ -487,13 +489,13 @@ def text_table(name: str, title: str, delimiter: str) -> Format:
         partial(_begins, delimiter=delimiter),
         item_end="another name in the column of sentences ends an item, or without such a column a blank line",
         names_columns=True,
-        features=FEATURES,
+        features=TABLE_FEATURES,
         titles=lambda path, lines: titles(lines, delimiter),
         delimiter=delimiter,
     )
 
 
-FORMATS = (
+TABLE_FORMATS = (
     text_table("csv", "table with a header: a position or a text a row", ","),
     text_table("tsv", "the same, with tabs", "\t"),
     Format(
@@ -505,7 +507,7 @@ FORMATS = (
         parquet_bytes,
         begins=lambda lines: lines[0].startswith(PARQUET.decode()),
         names_columns=True,
-        features=FEATURES,
+        features=TABLE_FEATURES,
         titles=lambda path, lines: parquet_titles(path),
     ),
 )

@@ -24,10 +24,13 @@ from crfqn.readers.labelled_items import Documents, Labeled
 from crfqn.taxonomy.reading import open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
-PARTS = ("20news-bydate-train", "20news-bydate-test")
-ENCODING = "latin-1"  # in which every byte is a character
-DOT, SLASH = ".", "/"  # between the parts of a group's name, and of a place in the library
-DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError)
+NEWSGROUP_PARTS = ("20news-bydate-train", "20news-bydate-test")
+NEWSGROUP_ENCODING = "latin-1"  # in which every byte is a character
+GROUP_SEPARATOR, PLACE_SEPARATOR = (
+    ".",
+    "/",
+)  # between the parts of a group's name, and of a place in the library
+ARCHIVE_ERRORS = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError)
 LEFT_OUT = {
     "test": "the library's own tests, which few installations have",
     "tests": "likewise, within packages",
@@ -44,8 +47,8 @@ LEFT_OUT = {
     "pydoc_data": "texts, not definitions",
     "encodings": "tables of characters, a quarter of the time for next to no docstrings",
 }
-FEWEST_WORDS = 5
-REST = "(other)"  # no valid name in Python, so no class has it
+MIN_WORDS = 5
+REST_OF_CLASS = "(other)"  # no valid name in Python, so no class has it
 TEST_STEP = 5
 
 Home = tuple[str, ...]
@@ -68,20 +71,20 @@ def read_newsgroups(path: str | Path) -> Documents:
                 if content is None or name.name.startswith("."):  # a folder, or what a file manager left
                     continue
                 part, group, number = ("", "", "", *name.parts)[-3:]
-                if part not in PARTS or not number.isdecimal():
+                if part not in NEWSGROUP_PARTS or not number.isdecimal():
                     raise DataError(
-                        f"{path}: expected {' or '.join(PARTS)}, a group and a number, got the file "
+                        f"{path}: expected {' or '.join(NEWSGROUP_PARTS)}, a group and a number, got the file "
                         f"{shorten(str(name))}"
                     )
-                posts[PARTS.index(part), group, number] = content.read().decode(ENCODING)
+                posts[NEWSGROUP_PARTS.index(part), group, number] = content.read().decode(NEWSGROUP_ENCODING)
     except FileNotFoundError as error:
         raise DataUnavailableError(f"{path}: no such file") from error
-    except DAMAGE as error:
+    except ARCHIVE_ERRORS as error:
         raise DataError(f"{path}: not an archive that can be read to its end: {error}") from error
     order = sorted(posts)
     n_train = sum(part == 0 for part, _, _ in order)
     if not 0 < n_train < len(order):
-        missing = PARTS[1] if n_train else PARTS[0]
+        missing = NEWSGROUP_PARTS[1] if n_train else NEWSGROUP_PARTS[0]
         raise DataError(f"{path}: no posts in {missing}/GROUP/; expected the archive of the version by date")
     labels = [group for _, group, _ in order]
     return Documents([posts[key] for key in order], labels, groups_tree(labels), n_train)
@@ -91,7 +94,7 @@ def groups_tree(groups: Collection[str]) -> LabelTree:
     """Return the tree of dotted names, `comp.sys.mac.hardware` under `comp.sys` under `comp`; a beginning that no
     second group shares is no node: `alt.atheism`, the only group of `alt`, is a leaf under the root."""
     names = sorted(set(groups))
-    return open_taxonomy(names, names, separator=DOT).collapsed(names)
+    return open_taxonomy(names, names, separator=GROUP_SEPARATOR).collapsed(names)
 
 
 def collect_docstrings(minimum: int = 8) -> Documents:
@@ -115,7 +118,7 @@ def collect_docstrings(minimum: int = 8) -> Documents:
                 homes[text].add(home)
     texts_of: defaultdict[Home, list[str]] = defaultdict(list)
     for text, (home, *others) in homes.items():
-        if not others and len(text.split()) >= FEWEST_WORDS:
+        if not others and len(text.split()) >= MIN_WORDS:
             texts_of[home].append(text)
     labelled = _labelled(texts_of, minimum)
     if not labelled:
@@ -129,7 +132,7 @@ def collect_docstrings(minimum: int = 8) -> Documents:
         for i, text in enumerate(texts)
     )
     names = sorted(labelled)
-    taxonomy = open_taxonomy(names, names, separator=SLASH).collapsed(names)
+    taxonomy = open_taxonomy(names, names, separator=PLACE_SEPARATOR).collapsed(names)
     n_train = sum(not is_test for is_test, _, _ in items)
     return Documents([text for _, _, text in items], [label for _, label, _ in items], taxonomy, n_train)
 
@@ -146,7 +149,8 @@ def _labelled(texts_of: dict[Home, list[str]], minimum: int) -> dict[str, list[s
                 pending[home[:-1]] += pending[home]
     inner = {home[:length] for home in texts_by_label for length in range(1, len(home))}
     return {
-        SLASH.join((*home, REST) if home in inner else home): texts for home, texts in texts_by_label.items()
+        PLACE_SEPARATOR.join((*home, REST_OF_CLASS) if home in inner else home): texts
+        for home, texts in texts_by_label.items()
     }
 
 

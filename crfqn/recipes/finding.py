@@ -14,11 +14,11 @@ from crfqn.choices import STRUCTURED
 from crfqn.data.files import STANDARD_INPUT, check_whole, is_blank, is_stream, shown_name
 from crfqn.data_options import DATA_OPTIONS, FEATURES_OF, SECTIONS, SOURCE, keys_in
 from crfqn.errors import InputError, RecipeError
-from crfqn.readers.conll import TAB, column_names, splits_at_tabs
+from crfqn.readers.conll import TAB_SEPARATOR, column_names, splits_at_tabs
 from crfqn.readers.datasets import bundled
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
 from crfqn.readers.registry import FORMATS, find_format, first_lines, formats_with, sniff
-from crfqn.readers.tables import OF_ROWS, TEXTS, are_texts, has_header
+from crfqn.readers.tables import LABEL_TITLES_OF_ROWS, TEXT_TITLES, are_texts, has_header
 from crfqn.recipes.schema import Recipe, keys_of, parse_recipe
 from crfqn.recipes.sources import files_named, format_of_name, own_files
 
@@ -95,7 +95,7 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
         labels["kind"] = _structure_of(format, features.get("kind"), lines, shown_name(first))
     title = _infer_features(first, format, lines, keys, features, labels["kind"])
     if "separator" in format.options() and splits_at_tabs(lines):
-        keys["separator"] = TAB
+        keys["separator"] = TAB_SEPARATOR
     for part, paths in files.items():
         whole = [*map(whole_path, paths)]
         keys[part] = whole[0] if len(whole) == 1 else whole
@@ -170,7 +170,7 @@ def _infer_features(
         of_format = "words" if structure == "chain" else "text"
         if not {"words", "text"} & {*format.features}:
             of_format = format.features[0]
-        if is_table and not {title.lower() for title in header} & {*TEXTS}:
+        if is_table and not {title.lower() for title in header} & {*TEXT_TITLES}:
             of_format = "table"
         elif format.kind_of is not None and of_format == "words" and lines:
             of_format = "attributes" if format.kind_of(shown_name(data), lines)[1] else of_format
@@ -206,7 +206,7 @@ def _infer_features(
         _choose_texts(data, names, keys, features.pop("columns", ""), format.delimiter, lines)
         return f"texts, the column {keys['text']!r} of a table, labels in its column {keys['label']!r}"
     chosen = "" if "label" in keys else " (--label names another)"
-    usual = next((name for name in names if name.lower() in OF_ROWS), names[-1] if names else "")
+    usual = next((name for name in names if name.lower() in LABEL_TITLES_OF_ROWS), names[-1] if names else "")
     keys["label"] = column_named("label", keys.get("label", usual), names)
     drop = [name.strip() for name in keys.get("drop", "").split(",") if name.strip()]
     keys["drop"] = ",".join(column_named("drop", name, names) for name in drop)
@@ -219,10 +219,10 @@ def _choose_texts(
     """Set the keys text and label of [data] for a table of texts: the column that the user names, one with a usual
     name, or the only possible one. InputError, with the missing options, if several columns are possible."""
     usual = {name.lower(): name for name in reversed(names)}
-    text = column_named("columns", text, names) if text else usual.get(*TEXTS, "")
+    text = column_named("columns", text, names) if text else usual.get(*TEXT_TITLES, "")
     label = column_named("label", keys["label"], names) if "label" in keys else ""
     if not label:
-        fitting = [usual[name] for name in OF_ROWS if name in usual] + names[::-1] * bool(text)
+        fitting = [usual[name] for name in LABEL_TITLES_OF_ROWS if name in usual] + names[::-1] * bool(text)
         label = next((name for name in fitting if name != text), "")
     others = [name for name in names if name not in (text, label)]
     texts = are_texts(lines, delimiter, names, others) if delimiter else others

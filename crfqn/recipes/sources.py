@@ -35,7 +35,7 @@ from crfqn.messages import Where, numbered, places_among, shorten
 from crfqn.readers import conll
 from crfqn.readers.datasets import Dataset, dataset
 from crfqn.readers.labelled_items import Documents, Labeled, LabelledItems
-from crfqn.readers.labelled_text import RAW
+from crfqn.readers.labelled_text import RAW_FORMAT
 from crfqn.readers.registry import (
     FORMATS,
     are_sentences,
@@ -48,7 +48,7 @@ from crfqn.readers.registry import (
     sniff_titled,
     word_rows,
 )
-from crfqn.readers.tables import LABELS, TEXTS, titles
+from crfqn.readers.tables import LABEL_TITLES, TEXT_TITLES, titles
 from crfqn.recipes.schema import Recipe, shown
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def format_of_new(
     format = sniff(lines, formats_with(kind))
     delimiter = find_format(format).delimiter if format else ""
     if kind == "text" and recipe.data.header and delimiter:
-        format = format if {*TEXTS, recipe.data.text} & {*titles(lines, delimiter)} else None
+        format = format if {*TEXT_TITLES, recipe.data.text} & {*titles(lines, delimiter)} else None
     return format or (of_training if kind in ("table", "attributes") or not lines else OF_FEATURES[kind])
 
 
@@ -252,7 +252,7 @@ def format_of_columns(
     if delimiter and not {*columns} <= {*titles(lines, delimiter)}:
         format = None
     if format is None and len(columns) == 1 and are_sentences(lines, labels):
-        format = RAW.name
+        format = RAW_FORMAT.name
     is_alike = lines == [] or find_format(of_training).begins is None  # no lines contradict it
     return format or (of_training if is_alike else OF_FEATURES["words"])
 
@@ -263,10 +263,10 @@ def separator_of_new(
     """Return the separator of the columns of a file other than the training file: tabs if all lines have the right
     number of them; blanks if the training file had tabs, unless the lines are words alone, some with blanks."""
     if conll.splits_at_tabs(lines, columns):
-        return conll.TAB
+        return conll.TAB_SEPARATOR
     rows = word_rows(lines)
     is_of_words = len(columns or ()) == 1 and len({*map(len, rows)}) > 1 and not end_with(labels, rows)
-    return "" if recipe.data.separator == conll.TAB and not is_of_words else recipe.data.separator
+    return "" if recipe.data.separator == conll.TAB_SEPARATOR and not is_of_words else recipe.data.separator
 
 
 def warn_of_labels(recipe: Recipe, data: LabelledItems) -> None:
@@ -295,7 +295,8 @@ def check_labels(recipe: Recipe, data: LabelledItems) -> None:
     row = find_format(format_of(recipe))
     form = row.title
     if isinstance(data, Labeled) and row.titles is not None:
-        form = f"one in each row, in a column called {recipe.data.label or ', '.join(LABELS)} (--label names another)"
+        titles_of_labels = recipe.data.label or ", ".join(LABEL_TITLES)
+        form = f"one in each row, in a column called {titles_of_labels} (--label names another)"
     elif isinstance(data, Labeled) and recipe.features.column_names and "separator" in row.options():
         form = f"`{' '.join([*recipe.features.column_names, 'label'])}`"
     others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""

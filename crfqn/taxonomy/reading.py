@@ -21,7 +21,7 @@ from crfqn.messages import describe, shorten
 from crfqn.taxonomy.label_paths import PathTargets, as_row, check_separator, is_row, joined_rows
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree, check_depth_of, plain_name
 
-FORMS = (
+TAXONOMY_FORMS = (
     "a networkx.DiGraph, a mapping child -> parent, pairs (parent, child), paths (strings, tuples or a padded 2-D "
     "array), the name of a file, or None"
 )
@@ -87,9 +87,9 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
         return LabelTree.from_edges(_mapping_edges(taxonomy))
     if isinstance(taxonomy, (str, os.PathLike)):
         if Path(taxonomy).is_dir():
-            raise InputError(f"expected {FORMS}; {shorten(os.fspath(taxonomy))} is a folder")
+            raise InputError(f"expected {TAXONOMY_FORMS}; {shorten(os.fspath(taxonomy))} is a folder")
         if not Path(taxonomy).is_file():
-            raise InputError(f"expected {FORMS}; there is no file {shorten(os.fspath(taxonomy))}")
+            raise InputError(f"expected {TAXONOMY_FORMS}; there is no file {shorten(os.fspath(taxonomy))}")
         return read_taxonomy_file(Path(taxonomy), separator)
     return LabelTree.from_edges(_list_edges(taxonomy, labels, separator))
 
@@ -133,7 +133,7 @@ def _list_edges(taxonomy: Any, labels: Any, separator: str) -> Iterable[tuple[An
     """Yield (parent, child) and (None, top) of a list of pairs, of paths, or of an array."""
     is_array = hasattr(taxonomy, "__array__")
     if isinstance(taxonomy, bytes) or not (is_array or isinstance(taxonomy, Iterable)):
-        raise InputError(f"expected {FORMS}; got {describe(taxonomy)}")
+        raise InputError(f"expected {TAXONOMY_FORMS}; got {describe(taxonomy)}")
     if is_array:
         array = np.asarray(taxonomy)
         if array.ndim not in (1, 2):
@@ -276,7 +276,7 @@ def _file_edges(
 def path_edges(paths: Iterable[tuple[str, str]], separator: str) -> Iterator[tuple[str | None, str]]:
     """Yield (parent, child) for each node on the paths once, (None, top) first: "a/b" gives (None, "a"), ("a", "a/b").
 
-    paths : pairs (place, path); an InputError for an empty part, or more than MOST_ANCESTORS, begins with the place
+    paths : pairs (place, path); an InputError for an empty part, or more than MAX_ANCESTORS, begins with the place
     """
     seen: set[str] = set()
     n_ancestors = 0

@@ -24,10 +24,10 @@ if TYPE_CHECKING:  # imports take a third of a second, which flat models do not 
     from scipy.sparse import csr_array
 
 NO_PARENT = -1
-MOST_SHOWN = 3  # of a list of names in an error message
+MAX_SHOWN_NAMES = 3  # of a list of names in an error message
 # Of all nodes, themselves included: K times the mean level. Tables of ancestors hold as many numbers, 0.4 GB. The
 # largest taxonomies in use, of a million nodes in 20 levels, stay below; a single path may have 9,999 levels.
-MOST_ANCESTORS = 50_000_000
+MAX_ANCESTORS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,7 @@ class LabelTree:
         return np.array(path[::-1], np.int64)
 
     def check_depth(self) -> None:
-        """Raise InputError unless the nodes have at most MOST_ANCESTORS ancestors, the size of `ancestors`."""
+        """Raise InputError unless the nodes have at most MAX_ANCESTORS ancestors, the size of `ancestors`."""
         check_depth_of(int(self.depths[-1]) + 1, int((self.depths + 1).sum(dtype=np.int64)))
 
     def ancestors(self) -> csr_array:
@@ -290,17 +290,17 @@ def plain_name(name: Any) -> Hashable:
 def listed(names: Iterable[Hashable]) -> str:
     """Return names for a message: the first few, and how many more there are."""
     every = list(names)
-    shown = [shorten(name) for name in every[:MOST_SHOWN]]
-    last = f"{len(every) - MOST_SHOWN} more" if len(every) > MOST_SHOWN else shown.pop()
+    shown = [shorten(name) for name in every[:MAX_SHOWN_NAMES]]
+    last = f"{len(every) - MAX_SHOWN_NAMES} more" if len(every) > MAX_SHOWN_NAMES else shown.pop()
     return f"{', '.join(shown)} and {last}" if shown else last
 
 
 def check_depth_of(n_levels: int, n_ancestors: int, place: str = "") -> None:
-    """Raise InputError for more than MOST_ANCESTORS ancestors: their memory is quadratic in the number of levels."""
-    if n_ancestors > MOST_ANCESTORS:
+    """Raise InputError for more than MAX_ANCESTORS ancestors: their memory is quadratic in the number of levels."""
+    if n_ancestors > MAX_ANCESTORS:
         raise InputError(
             f"{place}the taxonomy is too deep: with {n_levels:,} levels, its nodes have {n_ancestors:,} ancestors; "
-            f"expected at most {MOST_ANCESTORS:,}, those of one path of {math.isqrt(2 * MOST_ANCESTORS) - 1:,} levels"
+            f"expected at most {MAX_ANCESTORS:,}, those of one path of {math.isqrt(2 * MAX_ANCESTORS) - 1:,} levels"
         )
 
 
@@ -319,8 +319,8 @@ def refuse_shape(graph: nx.DiGraph) -> NoReturn:
             steps[node] = len(steps)
             node = next(name for name in graph.pred[node] if name in knot)
         shown = [shorten(name) for name in [node, *list(steps)[: steps[node] : -1], node]]
-        if len(shown) > 3 * MOST_SHOWN:
-            shown[MOST_SHOWN:-2] = [f"... {len(shown) - MOST_SHOWN - 2} more ..."]
+        if len(shown) > 3 * MAX_SHOWN_NAMES:
+            shown[MAX_SHOWN_NAMES:-2] = [f"... {len(shown) - MAX_SHOWN_NAMES - 2} more ..."]
         raise InputError(f"the taxonomy has a cycle: {' -> '.join(shown)}")
     child = next(name for name in graph if len(graph.pred[name]) > 1)
     count = {2: "two"}.get(len(graph.pred[child]), str(len(graph.pred[child])))

@@ -127,7 +127,7 @@ class TestDeclaredDelimiter:
         text = f"sep={delimiter}\nw{delimiter}label\n" + f"a{delimiter}A\nb{delimiter}B\n\n" * 30
         path.write_text(text)
         monkeypatch.setattr("crfqn.data.file_parts.PART_LINES", 10)
-        monkeypatch.setattr("crfqn.data.file_parts.PIECE", 50)
+        monkeypatch.setattr("crfqn.data.file_parts.READ_SIZE", 50)
         parts = [part for _, part in read_parts(path, FORMATS["csv"].cut(), lambda part: read(part, "csv"))]
         assert len(parts) > 1
         assert [labels for part in parts for labels in part.labels] == [["A", "B"]] * 30

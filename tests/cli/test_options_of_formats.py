@@ -172,7 +172,7 @@ class TestComments:
         path = tmp_path / "t.conll"
         path.write_text(MULTICONER * 4)
         monkeypatch.setattr("crfqn.data.file_parts.PART_LINES", 8)
-        monkeypatch.setattr("crfqn.data.file_parts.PIECE", 100)
+        monkeypatch.setattr("crfqn.data.file_parts.READ_SIZE", 100)
         with pytest.warns(CommentWarning) as raised:
             parts = [
                 part for _, part in read_parts(path, FORMATS["conll"].cut(), lambda part: read(part, "conll"))

@@ -11,7 +11,7 @@ from command_line import built_command
 from crfqn import ChainCRF, Tagger
 from crfqn.cli.app import app
 from crfqn.cli.options import READS, UPDATES, WRITES
-from crfqn.data.model_file import OF_OTHERS
+from crfqn.data.model_file import SUFFIXES_OF_OTHERS
 from crfqn.data_options import SECTIONS, keys_in
 from crfqn.errors import DataError
 from crfqn.recipes import load_recipe
@@ -299,7 +299,7 @@ MODEL_WRITERS = (
 )
 
 
-@pytest.mark.parametrize("suffix", OF_OTHERS)
+@pytest.mark.parametrize("suffix", SUFFIXES_OF_OTHERS)
 @pytest.mark.parametrize("command", MODEL_WRITERS)
 def test_own_models_are_not_named_as_those_of_other_tools(here, tmp_path, command, suffix):
     """Refused before the training; a recipe's output, too."""

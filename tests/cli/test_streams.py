@@ -58,7 +58,7 @@ def test_several_parts_are_one_result(run, monkeypatch):
     text = (ITEM + OTHER) * 9
     arguments = (("predict", "-"), ("predict", "-", "--to", "csv"), ("evaluate", "-", "--json"))
     whole = [run(name, "m.crfqn", *more, input=text) for name, *more in arguments]
-    monkeypatch.setattr(parts, "PIECE", 50)
+    monkeypatch.setattr(parts, "READ_SIZE", 50)
     monkeypatch.setattr(parts, "PART_LINES", 5)
     found = [run(name, "m.crfqn", *more, input=text) for name, *more in arguments]
     assert [done.stdout for done in found[:2]] == [done.stdout for done in whole[:2]]
@@ -88,7 +88,7 @@ def test_an_error_in_the_middle(run, folder, command):
 
 
 def test_what_another_format_cannot_hold_is_named_by_its_line(run, monkeypatch):
-    monkeypatch.setattr(parts, "PIECE", len(OBJECTS))
+    monkeypatch.setattr(parts, "READ_SIZE", len(OBJECTS))
     monkeypatch.setattr(parts, "PART_LINES", 1)
     text = OBJECTS + OBJECTS.replace("it", "it is")
     done = run("predict", "m.crfqn", "--format", "jsonl", "--to", "conll", input=text)

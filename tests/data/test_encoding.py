@@ -14,7 +14,7 @@ from sklearn.feature_extraction import DictVectorizer
 
 from crfqn.data.encoding import Sequences, encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.matrices import BLOCK
+from crfqn.data.matrices import ENTRIES_PER_BLOCK
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 
@@ -136,7 +136,7 @@ def test_dicts_agree_with_dictvectorizer(X):
 def test_long_lists_cross_blocks():
     names = np.array([f"n{i}" for i in range(40)])
     X = np.random.default_rng(0).choice(names, (10, 2500, 6)).tolist()
-    assert BLOCK < 10 * 2500 * 6
+    assert ENTRIES_PER_BLOCK < 10 * 2500 * 6
     flat = [Counter(position) for item in X for position in item]
     same(encode_sequences(X)[0], DictVectorizer().fit_transform(flat).toarray())
 

@@ -31,8 +31,8 @@ TEXTS = {
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(parts, "PIECE", 7)
-    monkeypatch.setattr(packing, "PIECE", 7)
+    monkeypatch.setattr(parts, "READ_SIZE", 7)
+    monkeypatch.setattr(packing, "PIECE_SIZE", 7)
     monkeypatch.setattr(parts, "PART_LINES", 3)
 
 
@@ -149,7 +149,7 @@ def test_errors_of_items_get_their_line(tmp_path):
 def test_lines_have_a_largest_size(monkeypatch):
     monkeypatch.setattr("sys.stdin", Stdin(Endless()))
     monkeypatch.setattr(Endless, "read1", lambda self, size: b"a")
-    monkeypatch.setattr(parts, "LONGEST_LINE", 50)
+    monkeypatch.setattr(parts, "MAX_LINE_SIZE", 50)
     with pytest.raises(DataError, match="standard input, line 1: longer than 50 bytes"):
         next(read_parts("-", FORMATS["text"].cut(), lambda part: part))
 

@@ -76,10 +76,12 @@ def entries(matrix):
 
 @pytest.mark.parametrize("name", PIECES)
 def test_parts_are_the_whole(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(file_parts, "PIECE", 7)
-    monkeypatch.setattr(files, "PIECE", 7)
+    monkeypatch.setattr(file_parts, "READ_SIZE", 7)
+    monkeypatch.setattr(files, "PIECE_SIZE", 7)
     monkeypatch.setattr(file_parts, "PART_LINES", 3)
-    monkeypatch.setattr(conll, "FIRST", 1)  # which are in the first part, as they are in long ones
+    monkeypatch.setattr(
+        conll, "N_LINES_TO_DECIDE", 1
+    )  # which are in the first part, as they are in long ones
     format, options, pieces = name.partition(",")[0], OPTIONS.get(name, {}), PIECES[name]
     rng, path = np.random.default_rng(sum(name.encode())), tmp_path / "file"
     cut, n_whole, n_refused, n_parts = FORMATS[format].cut(**options), 0, 0, 0

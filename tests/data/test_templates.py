@@ -131,13 +131,13 @@ class TestAgainstStrings:
         check(lines, train, train, is_wapiti=False, min_count=min_count)
 
     def test_all_features_of_many_combinations_are_rare(self, monkeypatch):
-        monkeypatch.setattr(combinations, "DENSE", 10)
+        monkeypatch.setattr(combinations, "MAX_TABLE_KEYS", 10)
         items = [[[word, word] for word in text] for text in ("abcd", "dcba")]
         check(["U%x[0,0]/%x[1,0]/%x[-1,0]/%x[2,0]"], items, items, is_wapiti=False, min_count=2)
 
     def test_many_values_need_several_stages(self, monkeypatch):
-        monkeypatch.setattr(combinations, "LARGEST", 1000)
-        monkeypatch.setattr(combinations, "DENSE", 30)
+        monkeypatch.setattr(combinations, "MAX_CODE", 1000)
+        monkeypatch.setattr(combinations, "MAX_TABLE_KEYS", 30)
         rng = np.random.default_rng(0)
         items = [[[f"w{rng.integers(40)}", f"t{rng.integers(7)}"] for _ in range(8)] for _ in range(30)]
         lines = ["U0:%x[0,0]", "U1:%x[-1,0]/%x[0,0]/%x[1,0]", "U2:%x[0,0]/%x[0,1]/%x[1,1]/%x[1,0]/%x[2,1]"]
@@ -257,7 +257,7 @@ def test_names_that_can_be_read_in_too_many_ways_are_refused(monkeypatch):
         literals = ("u:", *("a" * (20 - len(end))), *end)
         with pytest.raises(InputError, match="no template has a feature"):
             Encoder.from_names(Settings((Pattern(literals, macros),)), ["u:" + "a" * 60])
-    monkeypatch.setattr(patterns, "MOST_READINGS", 100)
+    monkeypatch.setattr(patterns, "MAX_READINGS", 100)
     source = TemplateSource(("w",), "U:%x[0,0]%x[1,0]%x[2,0]")
     assert len(source.vocabulary(["U:" + "a" * 12])) == 1  # 14 * 13 / 2 = 91 ways
     with pytest.raises(InputError, match="can be read in more than 100 ways as 'U:%%%'"):

@@ -17,10 +17,10 @@ from crfqn import ChainCRF, Tagger, Templates, TokenColumns, load, tokenize
 from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.data.tokenizers import (
     BLANKS,
-    CHARACTERS,
-    MOST_ABBREVIATIONS,
-    NAMES,
-    PENN,
+    CHARACTER_RULES,
+    MAX_ABBREVIATIONS,
+    PENN_RULES,
+    TOKENIZER_NAMES,
     UNICODE,
     USUAL_ABBREVIATIONS,
     Tokenizer,
@@ -67,10 +67,10 @@ def cut(text, *args):
     (" \t ", ""),
 ])  # fmt: skip
 def test_penn_treebank(text, expected):
-    assert cut(text, PENN, None, frozenset(["Mr.", "Ph.D."])) == expected.split()
+    assert cut(text, PENN_RULES, None, frozenset(["Mr.", "Ph.D."])) == expected.split()
 
 
-@pytest.mark.parametrize("rules", NAMES)
+@pytest.mark.parametrize("rules", TOKENIZER_NAMES)
 @pytest.mark.parametrize(
     "text", ["I can't, won't.", "x\u3000y  z\n", "'''", "..--``a''", "\u65e5\u672c\u8a9e! ok"]
 )
@@ -94,7 +94,7 @@ def test_other_rules():
 def test_time_is_linear(piece):
     def seconds(n):
         started = time.process_time()
-        Tokenizer(PENN).spans(piece * n)
+        Tokenizer(PENN_RULES).spans(piece * n)
         return time.process_time() - started
 
     seconds(1000)
@@ -102,17 +102,17 @@ def test_time_is_linear(piece):
 
 
 @pytest.mark.parametrize(("items", "expected", "share"), [
-    (ITEMS, PENN, 1.0),
+    (ITEMS, PENN_RULES, 1.0),
     (BY_WORDS[1:], UNICODE, 1.0),
     ([["I", "don't", "know", ",", "Paris", "."], ["well-known", "facts", "!"]], UNICODE, 1.0),
     ([["Hello,", "world."], ["(no)", "punctuation's", "apart!"]], BLANKS, 1.0),
     ([["10", "Main", "St.,"], ["Chicago,", "IL"]], BLANKS, 1.0),
-    ([list("abc"), list("ab")], CHARACTERS, None),
+    ([list("abc"), list("ab")], CHARACTER_RULES, None),
     ([list("\u65e5\u672c\u8a9e\u3067\u3059"), list("\u65e5\u672c")], UNICODE, 1.0),
 ])  # fmt: skip
 def test_the_choice(items, expected, share):
     found = choose_tokenizer(items)
-    if expected == CHARACTERS:  # of letters with blanks between nothing is better than blanks
+    if expected == CHARACTER_RULES:  # of letters with blanks between nothing is better than blanks
         assert found.name == UNICODE
         return
     assert (found.name, found.share) == (expected, share)
@@ -122,13 +122,13 @@ def test_characters_where_the_data_say_so():
     words = ["ab", "cde"]
     items = [list("".join(words))]
     found = choose_tokenizer(items, [[False] * 5])
-    assert (found.name, found.share) == (CHARACTERS, 1.0)
+    assert (found.name, found.share) == (CHARACTER_RULES, 1.0)
 
 
 def test_a_very_long_item_is_looked_at_in_part():
     started = time.process_time()
     found = choose_tokenizer([ITEMS[0] * 40_000])
-    assert found.name == PENN
+    assert found.name == PENN_RULES
     assert time.process_time() - started < 2.0  # 7 s for all of it
 
 
@@ -144,8 +144,8 @@ def test_abbreviations_and_forms_are_those_of_the_data():
     assert "No." in noisy.abbreviations
     assert choose_tokenizer([["New York", "is"], ["big"]]).forms == ("blank",)
     assert choose_tokenizer([["a"]]).forms == ()
-    many = choose_tokenizer([[f"w{i}." for i in range(2 * MOST_ABBREVIATIONS)] + ["ca", "n't"] * 9])
-    assert len(many.abbreviations) <= MOST_ABBREVIATIONS + len(USUAL_ABBREVIATIONS)
+    many = choose_tokenizer([[f"w{i}." for i in range(2 * MAX_ABBREVIATIONS)] + ["ca", "n't"] * 9])
+    assert len(many.abbreviations) <= MAX_ABBREVIATIONS + len(USUAL_ABBREVIATIONS)
 
 
 @pytest.mark.parametrize("tokens", [*ITEMS, *BY_WORDS, ["(", "a", ")", '"', "b", '"'], ["l'", "homme"], []])
@@ -170,7 +170,7 @@ def test_closing_marks_of_all_scripts_are_parted_from_words(stop):
     """Were they written apart, blanks would do as well as words, and better where one token has a mark in it."""
     items = [["\u0939\u0948", stop], ["\u0939\u093e", "\u0939\u0948", stop], ["1/2", stop]]
     assert written_as(items[0])[0] == "\u0939\u0948" + stop
-    assert choose_tokenizer(items).name in (UNICODE, PENN)
+    assert choose_tokenizer(items).name in (UNICODE, PENN_RULES)
 
 
 def test_opening_marks_stand_before_what_follows():
@@ -243,13 +243,13 @@ def test_it_is_kept_in_the_file_and_used_everywhere(model, tmp_path, monkeypatch
     path = tmp_path / "m.crfqn"
     model.save(path)
     assert tokenizer_of(load(path)) == tokenizer_of(model) == tokenizer_of(Tagger(path)._model)
-    assert tokenizer_of(model).name == PENN
+    assert tokenizer_of(model).name == PENN_RULES
     tagger = Tagger(path)
     assert tagger.tag(TEXT) == tagger.tag(TOKENS)
     service = LabelService(path)
     answer = service.answer(LabelRequest(item=TEXT), math.inf).content
     assert answer["tokens"] == TOKENS
-    assert service.describe()["tokenizer"] == PENN
+    assert service.describe()["tokenizer"] == PENN_RULES
     (tmp_path / "new.txt").write_text(TEXT + "\n")
     run = run_here(monkeypatch, tmp_path, "predict", "m.crfqn", "new.txt", "--format", "raw", "--json")
     assert run.returncode == 0, run.stderr
@@ -265,7 +265,7 @@ def test_of_the_command_line(tmp_path, monkeypatch):
     assert run.returncode == 0, run.stderr
     assert "raw text" not in run.stderr.lower()  # all tokens are right
     shown = json.loads(run_here(monkeypatch, tmp_path, "inspect", "m.crfqn", "--json").stdout)
-    assert (shown["tokenizer"], shown["tokenizer_share"]) == (PENN, 1.0)
+    assert (shown["tokenizer"], shown["tokenizer_share"]) == (PENN_RULES, 1.0)
     assert "raw text   cut by 'penn': 100.0 %" in run_here(monkeypatch, tmp_path, "inspect", "m.crfqn").stdout
     (tmp_path / "new.txt").write_text(TEXT + "\n")
     run = run_here(monkeypatch, tmp_path, "predict", "m.crfqn", "new.txt", "--json", "--format", "raw")
@@ -351,7 +351,8 @@ def test_where_raw_text_is_no_item_nothing_is_chosen():
 
 @pytest.mark.skipif("CRFQN_DATA" not in os.environ, reason="needs the data in CRFQN_DATA")
 @pytest.mark.parametrize(("name", "tokenizer", "least"), [
-    ("gum_ner/train.conll.gz", PENN, 0.99), ("conll2000/train.txt.gz", PENN, 0.99), ("btc/a.conll.gz", None, 0.9),
+    ("gum_ner/train.conll.gz", PENN_RULES, 0.99), ("conll2000/train.txt.gz", PENN_RULES, 0.99),
+    ("btc/a.conll.gz", None, 0.9),
 ])  # fmt: skip
 def test_real_data(name, tokenizer, least):
     items, item = [], []

@@ -69,7 +69,7 @@ class TestPairsThatAVocabularyRemembers:
 
     def test_what_has_no_column_is_not_kept(self, monkeypatch):
         """But some names are, which are soonest known again."""
-        monkeypatch.setattr("crfqn.data.vocabulary.MOST_UNKNOWN", 3)
+        monkeypatch.setattr("crfqn.data.vocabulary.MAX_UNKNOWN_NAMES", 3)
         _, vocabulary = encode_sequences([[{"w": "a", "n": 1}]])
         for number in range(20):
             position = {

@@ -20,9 +20,9 @@ from crfqn import (
     TaxonomyCRF,
     interchange,
 )
-from crfqn.data.model_file import NEVER_WRITTEN, OF_OTHERS
+from crfqn.data.model_file import SUFFIXES_NEVER_WRITTEN, SUFFIXES_OF_OTHERS
 from crfqn.errors import InputError, ModelFileError
-from crfqn.interchange.formats import FORMATS, OWN
+from crfqn.interchange.formats import FORMATS, OWN_FORMAT
 
 ROWS = np.array([[2, 0, 0, 1], [1, 0, 0, 0], [0, 2, 0, 0], [0, 1, 1, 1], [0, 0, 3, 1], [0, 0, 1, 0.1]] * 2)
 CLASSES = ["a/x", "a/x", "a/ü", "a/ü", "b", "b"] * 2
@@ -232,7 +232,7 @@ class TestCommand:
         assert found.stderr.startswith("crfqn: ")
 
 
-@pytest.mark.parametrize("suffix", OF_OTHERS)
+@pytest.mark.parametrize("suffix", SUFFIXES_OF_OTHERS)
 @pytest.mark.parametrize("name", ["m", "folder.crfqn/m", "M.crfqn"])
 def test_own_files_have_no_extension_of_another_format(tmp_path, name, suffix):
     """Neither those of estimators nor those of opened models; other tools could not read them."""
@@ -248,7 +248,7 @@ def test_own_files_have_no_extension_of_another_format(tmp_path, name, suffix):
     assert {path.name for path in tmp_path.iterdir()} == {"m.crfqn", "folder.crfqn"}
 
 
-@pytest.mark.parametrize("suffix", NEVER_WRITTEN)
+@pytest.mark.parametrize("suffix", SUFFIXES_NEVER_WRITTEN)
 def test_own_files_are_not_named_as_pickles(chain, tmp_path, suffix):
     with pytest.raises(
         InputError, match=r"such as m\.crfqn, got the extension of a format that crfqn does not write"
@@ -258,4 +258,6 @@ def test_own_files_are_not_named_as_pickles(chain, tmp_path, suffix):
 
 
 def test_the_extensions_of_other_formats_are_those_of_the_table():
-    assert {*OF_OTHERS} == {suffix for row in FORMATS.values() if row.name != OWN for suffix in row.suffixes}
+    assert {*SUFFIXES_OF_OTHERS} == {
+        suffix for row in FORMATS.values() if row.name != OWN_FORMAT for suffix in row.suffixes
+    }

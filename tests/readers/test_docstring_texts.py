@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crfqn.errors import DataUnavailableError
-from crfqn.readers.texts import FEWEST_WORDS, LEFT_OUT, collect_docstrings
+from crfqn.readers.texts import LEFT_OUT, MIN_WORDS, collect_docstrings
 
 SCRIPT = """
 import sys
@@ -59,7 +59,7 @@ def test_every_label_is_in_both_parts(documents):
 
 def test_texts_are_distinct_and_long_enough(documents):
     assert len(set(documents.inputs)) == documents.n_items
-    assert min(len(text.split()) for text in documents.inputs) == FEWEST_WORDS
+    assert min(len(text.split()) for text in documents.inputs) == MIN_WORDS
     assert not any(text.startswith((" ", "\n")) for text in documents.inputs)
 
 

@@ -23,7 +23,7 @@ from crfqn.model.featurizers import Numbers
 from crfqn.readers import read
 from crfqn.readers.arff import read_hierarchical_arff
 from crfqn.readers.datasets import read_files
-from crfqn.readers.images import PIXELS, read_cifar, read_idx, read_labelled_images
+from crfqn.readers.images import CIFAR_PIXELS, read_cifar, read_idx, read_labelled_images
 from crfqn.readers.labelled_items import Documents
 from crfqn.readers.svmlight import read_svmlight
 from crfqn.readers.texts import groups_tree, read_newsgroups
@@ -535,7 +535,7 @@ def test_real_mnist():
 
 
 def write_records(path, n, seed=0, label=None):
-    records = np.random.default_rng(seed).integers(0, 256, (n, PIXELS + 1), dtype=np.uint8)
+    records = np.random.default_rng(seed).integers(0, 256, (n, CIFAR_PIXELS + 1), dtype=np.uint8)
     records[:, 0] = np.arange(n) % 10 if label is None else label
     path.write_bytes(records.tobytes())
     return records

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from crfqn.errors import InputError
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.taxonomy.reading import path_edges
-from crfqn.taxonomy.tree import MOST_ANCESTORS, LabelTree, plain_name
+from crfqn.taxonomy.tree import MAX_ANCESTORS, LabelTree, plain_name
 
 EDGES = [
     ("sport", "tennis"),
@@ -403,8 +403,8 @@ def test_path_edges():
 
 
 def test_trees_too_deep_for_a_table_of_ancestors():
-    depth = math.isqrt(2 * MOST_ANCESTORS) - 1
-    assert LabelTree(range(depth), np.arange(-1, depth - 1)).ancestors().nnz <= MOST_ANCESTORS
+    depth = math.isqrt(2 * MAX_ANCESTORS) - 1
+    assert LabelTree(range(depth), np.arange(-1, depth - 1)).ancestors().nnz <= MAX_ANCESTORS
     message = (
         r"the taxonomy is too deep: with 10,000 levels, its nodes have 50,005,000 ancestors; expected at"
     )

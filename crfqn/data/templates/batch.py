@@ -32,7 +32,7 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
-NONE = -1
+NO_NUMBER = -1
 Function = Callable[[dict[str, str]], Iterable[str]]
 
 
@@ -57,9 +57,9 @@ class TokenBatch:
         return self._values[view]
 
     def numbers(self, value_number: Mapping[View, Mapping[Any, int]]) -> dict[View, NDArray[np.int32]]:
-        """Return for each view the numbers of its values (D,), NONE for unknown ones."""
+        """Return for each view the numbers of its values (D,), NO_NUMBER for unknown ones."""
         return {
-            view: np.array([number_of.get(value, NONE) for value in self.values(view)], np.int32)
+            view: np.array([number_of.get(value, NO_NUMBER) for value in self.values(view)], np.int32)
             for view, number_of in value_number.items()
         }
 
@@ -174,10 +174,10 @@ def _names(function: Function, token: dict[str, str]) -> list[str]:
     return [f"{name}={text}" for text in texts]
 
 
-LARGEST = 2**62
-DENSE = 1 << 20  # maximum number of keys for a table of all of them: 4 MB
+MAX_CODE = 2**62
+MAX_TABLE_KEYS = 1 << 20  # maximum number of keys for a table of all of them: 4 MB
 FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-MISSING = np.uint64(0)  # of a text without a value; no hash is 0
+MISSING_HASH = np.uint64(0)  # of a text without a value; no hash is 0
 
 
 class Numbering(NamedTuple):
@@ -189,27 +189,27 @@ class Numbering(NamedTuple):
     @classmethod
     def build(cls, keys: NDArray[np.int64], numbers: NDArray[np.int32], size: int) -> Numbering:
         """Return the table of distinct keys 0 ... size - 1."""
-        if size <= DENSE:
-            table = np.full(size, NONE, np.int32)
+        if size <= MAX_TABLE_KEYS:
+            table = np.full(size, NO_NUMBER, np.int32)
             table[keys] = numbers
             return cls(np.empty(0, np.int64), table)
         if not keys.size:  # a key that does not occur, since empty `keys` mean a table of all keys
-            return cls(np.array([LARGEST]), np.array([NONE], np.int32))
+            return cls(np.array([MAX_CODE]), np.array([NO_NUMBER], np.int32))
         if (keys[1:] < keys[:-1]).any():
             order = np.argsort(keys)
             keys, numbers = keys[order], numbers[order]
         return cls(keys, numbers)
 
     def find(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the numbers of keys, NONE for those without one; a key that is NONE has none."""
+        """Return the numbers of keys, NO_NUMBER for those without one; a key that is NO_NUMBER has none."""
         if not self.keys.size:
             numbers = self.numbers[keys]
         else:
             places = np.searchsorted(self.keys, keys)
             places[places == self.keys.size] = 0
             numbers = self.numbers[places]
-            numbers[self.keys[places] != keys] = NONE
-        numbers[keys < 0] = NONE
+            numbers[self.keys[places] != keys] = NO_NUMBER
+        numbers[keys < 0] = NO_NUMBER
         return numbers
 
 
@@ -228,8 +228,8 @@ class Combinations:
         """Return the table of distinct combinations, `digits` (M, k), and their columns (M,)."""
         stages: list[tuple[int, int, Numbering]] = []
         codes, size, first = np.zeros(len(columns), np.int64), 1, 0
-        for i, base in enumerate([*sizes, LARGEST]):
-            if size * max(base, 1) >= LARGEST:
+        for i, base in enumerate([*sizes, MAX_CODE]):
+            if size * max(base, 1) >= MAX_CODE:
                 is_last = i == len(sizes)
                 keys, numbers = codes, columns
                 if not is_last:
@@ -244,7 +244,7 @@ class Combinations:
         return cls(tuple(sizes), tuple(stages))
 
     def find(self, values: Sequence[NDArray[np.int32]], n_positions: int) -> NDArray[np.int32]:
-        """Return the column at each of P positions, where macro i has the value values[i], (P,), or NONE."""
+        """Return the column at each of P positions, where macro i has the value values[i], (P,), or NO_NUMBER."""
         codes = np.zeros(n_positions, np.int64)
         for first, stop, numbering in self.stages:
             is_none = codes < 0
@@ -252,7 +252,7 @@ class Combinations:
                 codes *= self.sizes[i]
                 codes += values[i]
                 is_none |= values[i] < 0
-            codes[is_none] = NONE
+            codes[is_none] = NO_NUMBER
             codes = numbering.find(codes).astype(np.int64)
         return codes.astype(np.int32)
 
@@ -267,12 +267,12 @@ def distinct(
     positions = np.flatnonzero(complete)
     codes, size = np.zeros(positions.size, np.int64), 1
     for column, base in zip(values, sizes, strict=True):
-        if size * max(base, 1) >= LARGEST:
+        if size * max(base, 1) >= MAX_CODE:
             distinct_codes, codes = np.unique(codes, return_inverse=True)
             size = max(distinct_codes.size, 1)
         codes = codes * base + column[positions]
         size *= max(base, 1)
-    if size <= max(DENSE, positions.size):
+    if size <= max(MAX_TABLE_KEYS, positions.size):
         counts = np.bincount(codes, minlength=size)
         distinct_codes = np.flatnonzero(counts)
         example = np.empty(size, np.int64)
@@ -290,23 +290,23 @@ def distinct(
 def hashed_columns(
     pattern: Pattern, values: Sequence[NDArray[np.uint64]], n_positions: int, n_columns: int
 ) -> NDArray[np.int32]:
-    """Return the column at each of P positions, where macro i has the hash values[i], (P,), or MISSING."""
+    """Return the column at each of P positions, where macro i has the hash values[i], (P,), or MISSING_HASH."""
     codes = np.full(n_positions, text_hash("\0".join(pattern.literals)), np.uint64)
     is_complete = np.ones(n_positions, bool)
     for hashes in values:
-        is_complete &= hashes != MISSING
+        is_complete &= hashes != MISSING_HASH
         codes = codes + hashes  # and its bits mixed: SplitMix64's finaliser
         codes = (codes ^ (codes >> np.uint64(30))) * FIRST_FACTOR
         codes = (codes ^ (codes >> np.uint64(27))) * SECOND_FACTOR
         codes ^= codes >> np.uint64(31)
     columns = (codes % np.uint64(n_columns)).astype(np.int32)
-    columns[~is_complete] = NONE
+    columns[~is_complete] = NO_NUMBER
     return columns
 
 
 def text_hash(text: str | None) -> np.uint64:
-    """Return the hash of a text, MISSING for None."""
+    """Return the hash of a text, MISSING_HASH for None."""
     if text is None:
-        return MISSING
+        return MISSING_HASH
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return np.uint64(int.from_bytes(digest, "little") | 1)

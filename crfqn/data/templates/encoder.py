@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.encoding import Sequences
 from crfqn.data.templates.batch import (
-    NONE,
+    NO_NUMBER,
     Combinations,
     Function,
     TokenBatch,
@@ -192,7 +192,7 @@ class Encoder:
             else:
                 hits[:, number] = hashed_columns(pattern, values, batch.n_positions, n_hashed)
             if (here := batch.fits(pattern)) is not None:
-                hits[~here, number] = NONE
+                hits[~here, number] = NO_NUMBER
         is_there = hits >= 0
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.count_nonzero(is_there, axis=1))])
         return hits[is_there], indptr

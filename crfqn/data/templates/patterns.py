@@ -35,14 +35,14 @@ from typing import NamedTuple
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
-TRUE, FALSE = "true", "false"
-KINDS = (("A-Z", "X"), ("a-z", "x"), ("0-9", "d"))  # of characters that `word_shape` keeps apart
+TRUE_TEXT, FALSE_TEXT = "true", "false"
+SHAPE_LETTERS = (("A-Z", "X"), ("a-z", "x"), ("0-9", "d"))  # of characters that `word_shape` keeps apart
 
 
 def word_shape(word: str) -> str:
     """Return the kinds of a word's characters (a to z), runs cut to two: `Zeeland-1944` is `Xxx-dd`; other letters
     stay."""
-    for characters, kind in KINDS:
+    for characters, kind in SHAPE_LETTERS:
         word = re.sub(f"[{characters}]", kind, word)
     return re.sub(r"(.)\1{2,}", r"\1\1", word)
 
@@ -62,10 +62,10 @@ def _affix(n: int, is_lower: bool = False) -> Callable[[str], str | None]:
 
 
 def _flag(test: Callable[[str], bool]) -> Callable[[str], str | None]:
-    return lambda text: TRUE if test(text) else None
+    return lambda text: TRUE_TEXT if test(text) else None
 
 
-SHAPES: dict[str, Callable[[str], str | None]] = {
+SHAPE_FORMS: dict[str, Callable[[str], str | None]] = {
     "lower": str.lower,
     **{f"prefix{n}": _affix(n) for n in (1, 2, 3, 4)},
     **{f"suffix{n}": _affix(-n) for n in (1, 2, 3, 4)},
@@ -79,7 +79,7 @@ SHAPES: dict[str, Callable[[str], str | None]] = {
     "is-number": _flag(lambda text: bool(re.fullmatch(r"[+-]?[0-9][0-9.,]*", text))),
     "is-punctuation": _flag(lambda text: bool(text) and not any(map(str.isalnum, text))),
 }  # those that `word_shapes` takes together
-FORMS = SHAPES | {
+COLUMN_FORMS = SHAPE_FORMS | {
     **{f"first{n}": _affix(n, is_lower=True) for n in (2, 3)},
     **{f"last{n}": _affix(-n, is_lower=True) for n in (2, 3)},
     "short-shape": word_shape,
@@ -88,15 +88,15 @@ FORMS = SHAPES | {
 }
 
 
-TEXT, TEST, MATCH = "x", "t", "m"
-PUNCTUATION = r"!-/:-@\[-`{-~"
-CLASSES = {
+TEXT_MACRO, TEST_MACRO, MATCH_MACRO = "x", "t", "m"
+PUNCTUATION_RANGES = r"!-/:-@\[-`{-~"
+CHARACTER_CLASSES = {
     "a": "a-zA-Z",
     "d": "0-9",
     "l": "a-z",
     "u": "A-Z",
     "w": "a-zA-Z0-9",
-    "p": PUNCTUATION,
+    "p": PUNCTUATION_RANGES,
     "s": r" \t-\r",
 }
 
@@ -105,25 +105,25 @@ class View(NamedTuple):
     """View of a column."""
 
     column: str
-    kind: str = TEXT  # "x", "t" (test), "m" (match), or a name out of `FORMS`
+    kind: str = TEXT_MACRO  # "x", "t" (test), "m" (match), or a name out of `COLUMN_FORMS`
     expression: str = ""  # Wapiti's regular expression, of "t" and "m"
     is_lower: bool = False  # the result is put in small letters
 
     def function(self) -> Callable[[str], str | None]:
         """Return the function from a text to its value, None for no feature."""
-        if self.kind in FORMS:
-            return FORMS[self.kind]
-        if self.kind == TEXT:
+        if self.kind in COLUMN_FORMS:
+            return COLUMN_FORMS[self.kind]
+        if self.kind == TEXT_MACRO:
             return str.lower if self.is_lower else str
         search = Expression.parse(self.expression).matcher()
-        if self.kind == TEST:
-            return lambda text: FALSE if search(text) is None else TRUE
+        if self.kind == TEST_MACRO:
+            return lambda text: FALSE_TEXT if search(text) is None else TRUE_TEXT
         if self.is_lower:
             return lambda text: (search(text) or "").lower()
         return lambda text: search(text) or ""
 
 
-MOST_STEPS = 10_000  # of Python's matcher at a text: about the time of `_search_by_table`
+MAX_MATCHER_STEPS = 10_000  # of Python's matcher at a text: about the time of `_search_by_table`
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ class Expression:
             repeat = repeat if repeat in ("*", "?") else ""
             piece = expression[start:stop]
             name = piece[-1]
-            if len(piece) == 2 and name.lower() in CLASSES:
-                piece = f"[{'^' if name.isupper() else ''}{CLASSES[name.lower()]}]"
+            if len(piece) == 2 and name.lower() in CHARACTER_CLASSES:
+                piece = f"[{'^' if name.isupper() else ''}{CHARACTER_CLASSES[name.lower()]}]"
             elif piece != ".":
                 piece = re.escape(name)
             elements.append((piece, repeat))
@@ -179,10 +179,10 @@ class Expression:
         ends = r"\A" * self.is_anchored, r"\Z" * self.has_end
         find = re.compile(ends[0] + "".join(pieces) + ends[1], re.DOTALL).search
         repeats = [repeat for _, repeat in self.elements]
-        # The maximum length of a text at which Python's matcher takes at most MOST_STEPS, -1 for none.
-        max_steps = MOST_STEPS >> min(repeats.count("?"), MOST_STEPS.bit_length())
+        # The maximum length of a text at which Python's matcher takes at most MAX_MATCHER_STEPS, -1 for none.
+        max_steps = MAX_MATCHER_STEPS >> min(repeats.count("?"), MAX_MATCHER_STEPS.bit_length())
         power = repeats.count("*") + (not self.is_anchored)
-        max_length = int(max_steps ** (1 / power)) - 1 if power else MOST_STEPS * min(max_steps, 1) - 1
+        max_length = int(max_steps ** (1 / power)) - 1 if power else MAX_MATCHER_STEPS * min(max_steps, 1) - 1
         # The match has the right length if no required character follows an optional one.
         is_exact = "?" not in repeats or "" not in repeats[repeats.index("?") :]
 
@@ -229,7 +229,7 @@ class Expression:
 # The weights of a feature are per label, per pair of neighbouring labels, or both.
 UNIGRAM, BIGRAM, BOTH = "u", "b", "*"
 FIRST_POSITION, LAST_POSITION, EVERYWHERE = "first", "last", ""
-MOST_READINGS = 1_000_000  # of a name: some seconds
+MAX_READINGS = 1_000_000  # of a name: some seconds
 
 
 class Macro(NamedTuple):
@@ -264,7 +264,7 @@ class Pattern:
 
     def readings(self, name: str) -> Iterator[tuple[str, ...]]:
         """Yield all values of the macros that have this name: usually one, more if values contain the literals;
-        InputError for more than MOST_READINGS."""
+        InputError for more than MAX_READINGS."""
         first, *others = self.literals
         if not name.startswith(first):
             return
@@ -278,9 +278,9 @@ class Pattern:
         if min(latest) < len(first):
             return
         for n, values in enumerate(self._rest(name, len(first), 1, latest[::-1])):
-            if n == MOST_READINGS:
+            if n == MAX_READINGS:
                 raise InputError(
-                    f"the name {shorten(name)} can be read in more than {MOST_READINGS:,} ways as "
+                    f"the name {shorten(name)} can be read in more than {MAX_READINGS:,} ways as "
                     f"{shorten('%'.join(self.literals))}, % being any text: put other literals between the macros"
                 )
             yield values
@@ -300,8 +300,8 @@ class Pattern:
 
 CRFPP, WAPITI = "crf++", "wapiti"
 # Positions beyond the item that have a mark: CRF++ takes no offset over 8, Wapiti's `#` is the mark of all after 4.
-FARTHEST = {CRFPP: 8, WAPITI: 4}
-MACRO = re.compile(
+FARTHEST_MARKS = {CRFPP: 8, WAPITI: 4}
+MACRO_PATTERN = re.compile(
     r'%(?P<kind>[a-zA-Z])\[(?P<origin>[@*]?)(?P<offset>[+-]?\d+),(?P<column>\d+)(?:,"(?P<expression>(?:\\.|[^"\\])*)")?\]'
 )
 ONLY_WAPITI = re.compile(r"^[ub*]|%[XtTmM]\[|%x\[@")
@@ -327,7 +327,7 @@ def parse_patterns(text: str, columns: Sequence[str], dialect: str | None = None
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if dialect is None:
         dialect = WAPITI if any(ONLY_WAPITI.search(line) for _, line in lines) else CRFPP
-    if dialect not in FARTHEST:
+    if dialect not in FARTHEST_MARKS:
         raise InputError(f"dialect: expected {CRFPP!r} or {WAPITI!r}, got {describe(dialect)}")
     patterns: list[Pattern] = []
     for number, line in lines:
@@ -347,7 +347,7 @@ def parse_patterns(text: str, columns: Sequence[str], dialect: str | None = None
 def marks(dialect: str) -> tuple[list[str], list[str]]:
     """Return the marks 1, 2, ... positions before the first position, and after the last."""
     letter = "B" if dialect == CRFPP else "x"
-    numbers = [*map(str, range(1, FARTHEST[dialect] + 1)), *([] if dialect == CRFPP else ["#"])]
+    numbers = [*map(str, range(1, FARTHEST_MARKS[dialect] + 1)), *([] if dialect == CRFPP else ["#"])]
     return [f"_{letter}-{number}" for number in numbers], [f"_{letter}+{number}" for number in numbers]
 
 
@@ -361,7 +361,7 @@ def _parse_line(line: str, columns: Sequence[str], dialect: str) -> Pattern:
         raise InputError(
             f"expected a pattern that begins with {', '.join(kinds[:-1])} or {kinds[-1]}, got {shorten(line)}"
         )
-    matches = list(MACRO.finditer(line))
+    matches = list(MACRO_PATTERN.finditer(line))
     ends = [0, *(match.end() for match in matches)]
     starts = [*(match.start() for match in matches), len(line)]
     literals = tuple(line[end:start] for end, start in zip(ends, starts, strict=True))
@@ -379,10 +379,10 @@ def _parse_line(line: str, columns: Sequence[str], dialect: str) -> Pattern:
 
 def _macro(match: re.Match[str], columns: Sequence[str], dialect: str) -> Macro:
     kind, shown = match["kind"].lower(), shorten(match[0])
-    if kind not in "xtm" or (dialect == CRFPP and match["kind"] != TEXT):
+    if kind not in "xtm" or (dialect == CRFPP and match["kind"] != TEXT_MACRO):
         known = "%x" if dialect == CRFPP else "%x, %t, %m and their capitals"
         raise InputError(f"unknown macro {shown}; {dialect} has {known}")
-    if (kind == TEXT) != (match["expression"] is None):
+    if (kind == TEXT_MACRO) != (match["expression"] is None):
         raise InputError(f"{shown}: %x has two arguments, %t and %m have an expression in quotes after these")
     offset, column = int(match["offset"]), int(match["column"])
     if column >= len(columns):
@@ -391,9 +391,9 @@ def _macro(match: re.Match[str], columns: Sequence[str], dialect: str) -> Macro:
         )
     if match["origin"] == "*":
         raise InputError(f"{shown}: offsets that are read from a column are not supported")
-    if dialect == CRFPP and abs(offset) > FARTHEST[CRFPP]:
-        raise InputError(f"{shown}: expected an offset of at most {FARTHEST[CRFPP]}")
-    if kind != TEXT:
+    if dialect == CRFPP and abs(offset) > FARTHEST_MARKS[CRFPP]:
+        raise InputError(f"{shown}: expected an offset of at most {FARTHEST_MARKS[CRFPP]}")
+    if kind != TEXT_MACRO:
         Expression.parse(match["expression"])
     view = View(columns[column], kind, match["expression"] or "", match["kind"].isupper())
     return Macro(view, offset, match["origin"] == "@")

@@ -23,12 +23,19 @@ from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern,
 from crfqn.data.templates.windows import parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import Rows, TokenRows
-from crfqn.data.tokenizers import BLANK, NAMES, STOP, UNICODE, Tokenizer, choose_tokenizer
+from crfqn.data.tokenizers import (
+    BLANK_WITHIN,
+    STOP_AT_END,
+    TOKENIZER_NAMES,
+    UNICODE,
+    Tokenizer,
+    choose_tokenizer,
+)
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, TokenWarning, check_count, warn_caller
 from crfqn.messages import describe, shorten
 
-LARGEST_WIDTH = 2**31 - 1
+MAX_WIDTH = 2**31 - 1
 
 
 class TemplateVocabulary(Vocabulary):
@@ -109,12 +116,14 @@ class TemplateVocabulary(Vocabulary):
         # Warn once of words that contain blanks or end in a full stop if no training token did.
         words = next(iter(columns.texts.values()))
         together = "\n".join(words) + "\n"
-        if (STOP in forms or ".\n" not in together) and (BLANK in forms or " " not in together):
+        if (STOP_AT_END in forms or ".\n" not in together) and (BLANK_WITHIN in forms or " " not in together):
             return columns
         odd = None
         for word in words:
-            has_blank = BLANK not in forms and " " in word
-            has_stop = STOP not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
+            has_blank = BLANK_WITHIN not in forms and " " in word
+            has_stop = (
+                STOP_AT_END not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
+            )
             if has_blank or (
                 has_stop and not self.tokenizer.is_abbreviation(word)
             ):  # which the tokenizer splits
@@ -196,9 +205,11 @@ class TemplateSource:
                 settings[name] = tuple(texts)
         for name in ("patterns", "windows", "words"):
             check(name, isinstance(settings[name], str), "a text")
-        check("tokens", settings["tokens"] in NAMES, f"one of {', '.join(NAMES)}")
+        check("tokens", settings["tokens"] in TOKENIZER_NAMES, f"one of {', '.join(TOKENIZER_NAMES)}")
         forms, share = {*(settings["token_forms"] or ())}, settings["token_share"]
-        check("token_forms", forms <= {BLANK, STOP}, f"some of {BLANK} and {STOP}")
+        check(
+            "token_forms", forms <= {BLANK_WITHIN, STOP_AT_END}, f"some of {BLANK_WITHIN} and {STOP_AT_END}"
+        )
         is_share = share is None or (type(share) in (int, float) and 0 <= share <= 1)
         check("token_share", is_share, "a number from 0 to 1")
         for name in ("transitions", "has_more_columns"):
@@ -212,9 +223,9 @@ class TemplateSource:
     def settings(self, functions: Sequence[Function] = ()) -> Settings:
         """Return the parsed patterns; InputError for a malformed one (line named), an unknown column, a number out of
         range, or no features at all."""
-        check_count("min_count", self.min_count, LARGEST_WIDTH)
+        check_count("min_count", self.min_count, MAX_WIDTH)
         if self.n_hashed is not None:
-            check_count("n_hashed", self.n_hashed, LARGEST_WIDTH)
+            check_count("n_hashed", self.n_hashed, MAX_WIDTH)
             if self.min_count > 1:
                 raise InputError(
                     "min_count: hashed features are not counted; give one of min_count and n_hashed"

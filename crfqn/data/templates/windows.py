@@ -3,7 +3,7 @@
 The window `w[-1]|w[0]` is the pair of the word before and the word here: in the text `the dog` it gives the position of
 `dog` the feature `w[-1]|w[0]=the|dog`, and none if it reaches beyond the item. Names, and the markers of the first and
 the last position, are those of CRFsuite's examples (Okazaki, CRFsuite tutorial: chunking). A form of a column follows a
-dot, `w.suffix3[0]`: `patterns.FORMS` has them all.
+dot, `w.suffix3[0]`: `patterns.COLUMN_FORMS` has them all.
 
 The features of a first tagger, as dicts (`word_features`) or patterns (`word_patterns`), are the word, its first and
 last letters, shape and kind, and the words around it, as in Ratnaparkhi, "A maximum entropy model for part-of-speech
@@ -16,15 +16,23 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from crfqn.data.templates.patterns import FIRST_POSITION, FORMS, LAST_POSITION, SHAPES, Macro, Pattern, View
+from crfqn.data.templates.patterns import (
+    COLUMN_FORMS,
+    FIRST_POSITION,
+    LAST_POSITION,
+    SHAPE_FORMS,
+    Macro,
+    Pattern,
+    View,
+)
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
-ENDS = (
+END_PATTERNS = (
     Pattern(("__BOS__",), restricted_to=FIRST_POSITION),
     Pattern(("__EOS__",), restricted_to=LAST_POSITION),
 )
-PART = re.compile(r"([^\s|=\[\]]+)\[([+-]?[0-9]+)\]")
+WINDOW_PART = re.compile(r"([^\s|=\[\]]+)\[([+-]?[0-9]+)\]")
 
 # Of a first tagger.
 WORD_FORMS = {
@@ -39,12 +47,17 @@ WORD_FORMS = {
     "digit": "is-digits",
     "hyphen": "has-hyphen",
 }  # forms of a word by the names of the features
-FLAGS = ("upper", "title", "digit", "hyphen")
-BESIDE = ("w", "title", "upper", "s3", "shape")  # forms of a neighbouring word
-FURTHEST = 2  # distance in positions of the words around
+WORD_FLAGS = ("upper", "title", "digit", "hyphen")
+NEIGHBOUR_FORMS = ("w", "title", "upper", "s3", "shape")  # forms of a neighbouring word
+WINDOW_RADIUS = 2  # distance in positions of the words around
 # Offsets of the words around, and their forms.
-AROUND = ((-2, BESIDE[:1]), (-1, BESIDE), (1, BESIDE), (2, BESIDE[:1]))
-BIAS, FIRST, LAST = "bias", "BOS", "EOS"
+FORMS_BY_OFFSET = (
+    (-2, NEIGHBOUR_FORMS[:1]),
+    (-1, NEIGHBOUR_FORMS),
+    (1, NEIGHBOUR_FORMS),
+    (2, NEIGHBOUR_FORMS[:1]),
+)
+BIAS_NAME, FIRST_NAME, LAST_NAME = "bias", "BOS", "EOS"
 
 
 def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> tuple[Pattern, ...]:
@@ -52,7 +65,7 @@ def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> t
     and the last position. InputError for none, or one that is malformed, repeated or of an unknown column."""
     patterns: list[Pattern] = []
     for word in text.split():
-        matches = [PART.fullmatch(part) for part in word.split("|")]
+        matches = [WINDOW_PART.fullmatch(part) for part in word.split("|")]
         parts = [(match[1], int(match[2])) for match in matches if match]
         if len(parts) < len(matches):
             raise InputError(f"expected templates like w[0] or w[-1]|w[0], got {shorten(word)}")
@@ -60,8 +73,8 @@ def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> t
         macros = []
         for name, offset in parts:
             column, _, form = name.rpartition(".")
-            if name not in columns and not (column in columns and form in FORMS):
-                forms = f", each with a form such as .suffix3 or .shape ({', '.join(FORMS)})"
+            if name not in columns and not (column in columns and form in COLUMN_FORMS):
+                forms = f", each with a form such as .suffix3 or .shape ({', '.join(COLUMN_FORMS)})"
                 raise InputError(
                     f"the template {shorten(word)} asks for a column {name!r}; there are: {', '.join(columns)}"
                     f"{forms if column in columns else ''}"
@@ -73,13 +86,13 @@ def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> t
         patterns.append(pattern)
     if not patterns:
         raise InputError("expected at least one template like w[0] or w[-1]|w[0], got none")
-    return (*patterns, *(ENDS if has_ends else ()))
+    return (*patterns, *(END_PATTERNS if has_ends else ()))
 
 
 def word_shapes(column: str, around: int = 1) -> tuple[Pattern, ...]:
     """Return the patterns of a word's form: prefixes and suffixes to 4 letters, digits, capitals, hyphens, ...; and of
     the shapes (`shape`, `runs`) of the words within `around` positions."""
-    names = [f"{column}.{form}[0]" for form in SHAPES]
+    names = [f"{column}.{form}[0]" for form in SHAPE_FORMS]
     others = [offset for offset in range(-around, around + 1) if offset]
     names += [f"{column}.{form}[{offset}]" for offset in others for form in ("shape", "runs")]
     return parse_windows(" ".join(names), [column], has_ends=False)
@@ -106,19 +119,19 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
         dict[str, str | float | bool]
     ] = []  # of each word alone, no empty texts, no false flags
     for word in words:
-        values = {name: FORMS[form](word) for name, form in WORD_FORMS.items()}
+        values = {name: COLUMN_FORMS[form](word) for name, form in WORD_FORMS.items()}
         word_values.append(
-            {name: True if name in FLAGS else value for name, value in values.items() if value}
+            {name: True if name in WORD_FLAGS else value for name, value in values.items() if value}
         )
     features = []
     for i, values_here in enumerate(word_values):
-        position = {BIAS: 1.0, **values_here}
-        for offset, names in AROUND:
+        position = {BIAS_NAME: 1.0, **values_here}
+        for offset, names in FORMS_BY_OFFSET:
             if 0 <= i + offset < len(words):
                 other = word_values[i + offset]
                 position |= {f"{offset}:{name}": other[name] for name in names if name in other}
         features.append(position)
-    features[0][FIRST] = features[-1][LAST] = True
+    features[0][FIRST_NAME] = features[-1][LAST_NAME] = True
     return features
 
 
@@ -126,17 +139,17 @@ def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
     """Return these patterns for a column of words, named as in `word_features` (a flag with its value, `title=true`),
     and for other columns up to two positions away, alone and with a neighbour: `pos[-1]=DT`, `pos[-1]|pos[0]=DT|NN`."""
     first, last = (
-        Pattern((FIRST,), restricted_to=FIRST_POSITION),
-        Pattern((LAST,), restricted_to=LAST_POSITION),
+        Pattern((FIRST_NAME,), restricted_to=FIRST_POSITION),
+        Pattern((LAST_NAME,), restricted_to=LAST_POSITION),
     )
-    patterns = [Pattern((BIAS,)), first, last]
+    patterns = [Pattern((BIAS_NAME,)), first, last]
     patterns += [_joined(f"{name}=", Macro(View(word, WORD_FORMS[name]), 0)) for name in WORD_FORMS]
-    for offset, names in AROUND:
+    for offset, names in FORMS_BY_OFFSET:
         patterns += [
             _joined(f"{offset}:{name}=", Macro(View(word, WORD_FORMS[name]), offset)) for name in names
         ]
     for column in others:
-        macros = [Macro(View(column), offset) for offset in range(-FURTHEST, FURTHEST + 1)]
+        macros = [Macro(View(column), offset) for offset in range(-WINDOW_RADIUS, WINDOW_RADIUS + 1)]
         patterns += [_joined(f"{column}[{macro.offset}]=", macro) for macro in macros]
         for one, next_one in pairwise(macros):
             start = f"{column}[{one.offset}]|{column}[{next_one.offset}]="
