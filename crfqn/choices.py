@@ -159,11 +159,15 @@ STRUCTURED: Mapping[str, LossVariant] = {
     name: row.structured for name, row in LOSSES.items() if row.structured
 }
 # Without capabilities: for a name that the estimator's check rejects.
-UNKNOWN = LossVariant("ScoreLoss")
+UNKNOWN_LOSS = LossVariant("ScoreLoss")
 
-UNICODE, LETTERS, BLANKS = "unicode", "letters", "blanks"  # rules by which texts are cut into words
+UNICODE_RULES, LETTER_RULES, BLANK_RULES = (
+    "unicode",
+    "letters",
+    "blanks",
+)  # rules by which texts are cut into words
 # Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.
-CHUNKING = """
+CHUNKING_TEMPLATES = """
 w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1]
 pos[-2] pos[-1] pos[0] pos[1] pos[2] pos[-2]|pos[-1] pos[-1]|pos[0] pos[0]|pos[1] pos[1]|pos[2]
 pos[-2]|pos[-1]|pos[0] pos[-1]|pos[0]|pos[1] pos[0]|pos[1]|pos[2]

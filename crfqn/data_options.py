@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from crfqn.choices import BLANKS, CHUNKING, LOSSES, UNICODE
+from crfqn.choices import BLANK_RULES, CHUNKING_TEMPLATES, LOSSES, UNICODE_RULES
 from crfqn.parameters import PARAMETERS, Parameter
 
 
@@ -66,7 +66,7 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, str) or all(isinstance(name, str) and name for name in names)
 
 
-FILES: dict[str, Any] = {"kind": object, "accepts": _are_names, "expects": "text or a list of texts"}
+FILE_NAMES: dict[str, Any] = {"kind": object, "accepts": _are_names, "expects": "text or a list of texts"}
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class DataSection:
 
     dataset: str = key("", "a name of `crfqn data list`, instead of files")
     train: str | Sequence[str] = key("", "a file to train on, relative to this one; for several a list, a folder or "
-        "a pattern", **FILES)
-    test: str | Sequence[str] = key("", "a file to score the model on, or several; optional", **FILES)
+        "a pattern", **FILE_NAMES)
+    test: str | Sequence[str] = key("", "a file to score the model on, or several; optional", **FILE_NAMES)
     dev: str | Sequence[str] = key("", "a file, or several, whose score stops the training; [solver] has scoring and "
-        "patience", **FILES)
+        "patience", **FILE_NAMES)
     format: str = key("", "format of the files; default: by their names, or by the features")
     label: str = key("", "column with the labels, in tables and CoNLL-U, or key of JSON objects; default: label, "
         "tag, ...; upos; label or labels")
@@ -126,7 +126,7 @@ class FeaturesSection:
     bias: bool = key(True, "whether to add a feature that is always on", of="pixel-pairs")
     columns: str = key("", "names of the columns before the label; default: those of the file, w pos for windows",
         of="windows templates words")
-    templates: str = key(CHUNKING, "features of the columns: w[-1] is the word before, w[-1]|w[0] the pair",
+    templates: str = key(CHUNKING_TEMPLATES, "features of the columns: w[-1] is the word before, w[-1]|w[0] the pair",
         of="windows templates")
     ends: bool = key(True, "whether positions beyond the ends of an item are features", of="windows")
     shapes: str = key("", "columns whose forms are features: prefixes, suffixes, shape, ...", of="templates")
@@ -142,7 +142,7 @@ class FeaturesSection:
         choices=("none", "max-abs"), of="given")
     weighting: str = key("tf-idf", "value of a word in a text", choices=("tf-idf", "count", "binary"), of="text")
     words: str = key("unicode", "how texts are cut into words: by the rules of Unicode, or at blanks for texts that "
-        "have been cut", choices=(UNICODE, BLANKS), of="text")
+        "have been cut", choices=(UNICODE_RULES, BLANK_RULES), of="text")
     norm: str = key("l2", "l2 scales each text to length 1", choices=("l2", "none"), of="text")
     min_df: int = key(1, "leave out words that occur in fewer texts than this", low=1, of="text")
     sublinear_tf: bool = key(False, "1 + log(count) instead of counts", of="text")
@@ -247,8 +247,8 @@ class Option:
     kind: type = str
 
 
-SOURCE = "command line"  # in messages, the file name of a recipe made from options
-FORMAT = (
+COMMAND_LINE = "command line"  # in messages, the file name of a recipe made from options
+FORMAT_HELP = (
     "The format of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; "
     "default: by their names."
 )
@@ -259,7 +259,7 @@ DATA_OPTIONS: dict[str, Option] = {
         "pattern in quotes) are read as one data set.", takes_several=True),
     "test": Option("data", "test", None,
         "A file to score the model on, with --data; several files as for --data.", takes_several=True),
-    "format": Option("data", "format", "Data", FORMAT),
+    "format": Option("data", "format", "Data", FORMAT_HELP),
     "structure": Option("structure", "kind", None,
         "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by the format."),
     "label": Option("data", "label", None,

@@ -8,11 +8,11 @@ from contextvars import ContextVar
 from typing import Any
 
 # C0, DEL and C1; the separators of lines and paragraphs; embeddings, overrides and isolates of direction.
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 # Characters of a message: enough for what was expected (at its beginning) and what to do (at its end).
-MOST, BEGINNING, END = 1_500, 1_000, 400
+MAX_MESSAGE_LENGTH, KEPT_BEGINNING, KEPT_END = 1_500, 1_000, 400
 
 
 def describe(value: Any) -> str:
@@ -45,21 +45,21 @@ def numbered(item: int, position: int | None = None) -> str:
     return f"item {item}" if position is None else f"item {item}, position {position}"
 
 
-TRAINING, VALIDATION = "training", "validation"  # parts of the data of a training
-# How messages name the items of each part; the part at hand is that of TRAINING.
+TRAINING_PART, VALIDATION_PART = "training", "validation"  # parts of the data of a training
+# How messages name the items of each part; the part at hand is that of TRAINING_PART.
 _places: ContextVar[Mapping[str, Where]] = ContextVar("_places", default={})  # noqa: B039
 
 
 def place_of(item: int, position: int | None = None) -> str:
     """Return the place of an item, or of one of its positions: by number, or as set by `named_places`."""
-    return _places.get().get(TRAINING, numbered)(int(item), None if position is None else int(position))
+    return _places.get().get(TRAINING_PART, numbered)(int(item), None if position is None else int(position))
 
 
 @contextmanager
 def named_places(where: Where | None, validation: Where | None = None) -> Iterator[None]:
     """Let `place_of` name the items of the data that are at hand, and those of a training's validation part, by other
     functions than their numbers; None: by numbers. A `with` must not contain a `yield`, whose caller would use them."""
-    parts = {TRAINING: where, VALIDATION: validation}
+    parts = {TRAINING_PART: where, VALIDATION_PART: validation}
     token = _places.set({part: place for part, place in parts.items() if place is not None})
     try:
         yield
@@ -70,18 +70,20 @@ def named_places(where: Where | None, validation: Where | None = None) -> Iterat
 def places_among(items: Any, where: Where | None = None) -> Where:
     """Return the places of a selection, whose item i is the one of number items[i] of all; `where` are the places of
     all, by default those of the data at hand."""
-    of_all = where or _places.get().get(TRAINING, numbered)
+    of_all = where or _places.get().get(TRAINING_PART, numbered)
     return lambda item, position: of_all(int(items[item]), position)
 
 
 def validation_places() -> Where:
     """Return the places of the validation part of the training at hand."""
-    return _places.get().get(VALIDATION, lambda item, position: f"{VALIDATION}: {numbered(item, position)}")
+    return _places.get().get(
+        VALIDATION_PART, lambda item, position: f"{VALIDATION_PART}: {numbered(item, position)}"
+    )
 
 
 def printable(text: Any) -> str:
     r"""Return the text with its control characters written out, `\x1b`, `\u2028`; other text stays as it is."""
-    return CONTROL.sub(written_out, str(text))
+    return CONTROL_CHARACTERS.sub(written_out, str(text))
 
 
 def written_out(match: re.Match[str]) -> str:
@@ -92,10 +94,10 @@ def written_out(match: re.Match[str]) -> str:
 
 def bounded(text: str) -> str:
     """Return a message without its middle if it is too long, for example if it quotes a line of the input."""
-    if len(text) <= MOST:
+    if len(text) <= MAX_MESSAGE_LENGTH:
         return text
-    n_left_out = len(text) - BEGINNING - END
-    return f"{text[:BEGINNING]} ... ({n_left_out:,} characters left out) ... {text[-END:]}"
+    n_left_out = len(text) - KEPT_BEGINNING - KEPT_END
+    return f"{text[:KEPT_BEGINNING]} ... ({n_left_out:,} characters left out) ... {text[-KEPT_END:]}"
 
 
 class MessageStream:

@@ -6,8 +6,8 @@ damage, a word, or a missing value, and must not become a number without an erro
 
 import math
 
-DIGITS = "0123456789"
-CHARACTERS = f"{DIGITS}+-.eE"  # the characters of decimal numbers
+DECIMAL_DIGITS = "0123456789"
+NUMBER_CHARACTERS = f"{DECIMAL_DIGITS}+-.eE"  # the characters of decimal numbers
 BLANKS = " \t"
 
 
@@ -15,7 +15,7 @@ def number_in(text: str) -> float:
     """Return the decimal number that a text spells, `-1.5` or `2e-3`, infinite if it is too large; NaN for any other
     text, and if there are blanks around it."""
     try:
-        return math.nan if text.strip(CHARACTERS) else float(text)
+        return math.nan if text.strip(NUMBER_CHARACTERS) else float(text)
     except ValueError:
         return math.nan
 
@@ -23,6 +23,6 @@ def number_in(text: str) -> float:
 def whole_number_in(text: str) -> int:
     """Return the integer that a text spells in decimal digits, with an optional sign; ValueError for any other text,
     and for thousands of digits."""
-    if text.strip(f"{DIGITS}+-"):
+    if text.strip(f"{DECIMAL_DIGITS}+-"):
         raise ValueError(f"expected a whole number, got {text[:60]!r}")
     return int(text)

@@ -22,7 +22,7 @@ from crfqn.messages import shorten
 from crfqn.numerals import BLANKS, number_in
 
 _Class = TypeVar("_Class")
-KINDS = {float: "a finite number", int: "an integer", bool: "True or False", str: "a string"}
+VALUE_WORDS = {float: "a finite number", int: "an integer", bool: "True or False", str: "a string"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Parameter:
     def expected(self) -> str:
         """The valid values of the parameter, in words."""
         values = f"one of {[*self.choices]}" if self.choices else self.expects
-        text = values or KINDS[self.kind] + self.limit
+        text = values or VALUE_WORDS[self.kind] + self.limit
         words = ["None"] * self.is_optional + [*map(repr, self.words)]
         return f"{', '.join(words)} or {text}" if words else text
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FIRST_INTERVAL = 0.5  # seconds between lines that stay, at first
-GROWTH = 1.25  # and then each at this multiple of the time of the line before ...
+INTERVAL_GROWTH = 1.25  # and then each at this multiple of the time of the line before ...
 LONGEST_INTERVAL = 60.0  # ... but at least one per minute
 REFRESH_INTERVAL = 0.1  # seconds between repaints of the live line
 
@@ -44,7 +44,7 @@ def _objective(record: Progress) -> str:
 
 
 # together 79 wide: they fit a terminal of 80
-COLUMNS: tuple[tuple[str, int, Callable[[Progress], str]], ...] = (
+TRACE_COLUMNS: tuple[tuple[str, int, Callable[[Progress], str]], ...] = (
     ("iter", 5, _iteration),
     ("objective", 12, _objective),
     ("gap", 7, lambda record: _number(record.gap, ".1e")),
@@ -55,17 +55,17 @@ COLUMNS: tuple[tuple[str, int, Callable[[Progress], str]], ...] = (
     ("passes", 7, lambda record: _number(record.passes, ",.1f")),
     ("seconds", 7, lambda record: _number(record.seconds, ",.2f")),
 )
-VALIDATION = ("validation", 10, lambda record: _number(record.held_out_score, ".4f"))
+VALIDATION_COLUMN = ("validation", 10, lambda record: _number(record.held_out_score, ".4f"))
 # with a score of validation items, which takes the places of two
-WATCHED = (*COLUMNS[:4], VALIDATION, *COLUMNS[6:])
-SENT = ("MB/step", 9, lambda record: f"{record.n_bytes / 1e6:,.3f}")
+WATCHED_COLUMNS = (*TRACE_COLUMNS[:4], VALIDATION_COLUMN, *TRACE_COLUMNS[6:])
+BYTES_COLUMN = ("MB/step", 9, lambda record: f"{record.n_bytes / 1e6:,.3f}")
 
 
 def display_columns(is_watched: bool, is_sent: bool) -> list[Any]:
     """Return the columns of a display; `is_sent`: with the bytes sent in the place of the active weights."""
-    columns = WATCHED if is_watched else COLUMNS
+    columns = WATCHED_COLUMNS if is_watched else TRACE_COLUMNS
     replaced = "non-zero" if is_watched else "active"
-    return [SENT if is_sent and column[0] == replaced else column for column in columns]
+    return [BYTES_COLUMN if is_sent and column[0] == replaced else column for column in columns]
 
 
 def heading(is_watched: bool = False, is_sent: bool = False) -> str:
@@ -112,7 +112,7 @@ class ProgressDisplay:
         if record.seconds >= self._next_line:
             self._print_latest()
             now = record.seconds
-            self._next_line = now + min(max(FIRST_INTERVAL, now * (GROWTH - 1)), LONGEST_INTERVAL)
+            self._next_line = now + min(max(FIRST_INTERVAL, now * (INTERVAL_GROWTH - 1)), LONGEST_INTERVAL)
         if self._live is not None and record.seconds >= self._next_refresh:
             self._live.update(self._text(format_record(record, *self.kinds)), refresh=True)
             self._next_refresh = record.seconds + REFRESH_INTERVAL

@@ -28,8 +28,8 @@ from crfqn.errors import InputError
 from crfqn.kernels.projection import BISECTION, PIVOT, SORT, simplex_rows
 from crfqn.registry import find
 
-METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION}
-LARGEST = 1e300  # in size: sums over 10^8 columns stay finite
+SIMPLEX_METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION}
+MAX_SIZE = 1e300  # in size: sums over 10^8 columns stay finite
 
 project_epigraph: Any  # see `__getattr__`
 
@@ -222,9 +222,11 @@ def checked(
     radii = numbers(radius, name)
     if radii.shape not in ((), (len(rows),)):
         raise InputError(f"{name}: expected a number or shape {(len(rows),)}, got shape {radii.shape}")
-    wrong = np.atleast_1d(~((radii >= least) & (np.abs(radii) <= LARGEST)))
+    wrong = np.atleast_1d(~((radii >= least) & (np.abs(radii) <= MAX_SIZE)))
     if wrong.any():
-        bounds = f"from {least:g} to {LARGEST:g}" if np.isfinite(least) else f"of at most {LARGEST:g} in size"
+        bounds = (
+            f"from {least:g} to {MAX_SIZE:g}" if np.isfinite(least) else f"of at most {MAX_SIZE:g} in size"
+        )
         raise InputError(f"{name}: expected numbers {bounds}, got {np.atleast_1d(radii)[np.argmax(wrong)]}")
     if out is not None:
         is_array = isinstance(out, np.ndarray)
@@ -237,20 +239,20 @@ def checked(
 
 def checked_method(method: str, tol: float) -> tuple[int, float]:
     """Return the number of a method, and the tolerance."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise InputError(f"method: expected one of {[*METHODS]}, got {method!r}")
+    if not isinstance(method, str) or method not in SIMPLEX_METHODS:
+        raise InputError(f"method: expected one of {[*SIMPLEX_METHODS]}, got {method!r}")
     if not tol >= 0:
         raise InputError(f"tol: expected a number >= 0, got {tol!r}")
-    return METHODS[method], float(tol)
+    return SIMPLEX_METHODS[method], float(tol)
 
 
 def check_finite(x: Vector, name: str = "x") -> None:
     """Raise InputError, naming the place, for nan, infinity, and numbers so large that their sums would be infinite."""
-    wrong = ~(np.abs(x) <= LARGEST)
+    wrong = ~(np.abs(x) <= MAX_SIZE)
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise InputError(
-            f"{name}: expected finite numbers of at most {LARGEST:g} in size, got {x[place]} at {place}"
+            f"{name}: expected finite numbers of at most {MAX_SIZE:g} in size, got {x[place]} at {place}"
         )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-OPTIMAL = 1e-3  # the tolerance for the optimum itself: of proofs and of paths
-INFORMATIVE = 0.1  # show the certified gap with an estimate if it is below this
-REMEDY = "scale the features to similar sizes, and look for items that are far larger than the others"
+OPTIMUM_TOL = 1e-3  # the tolerance for the optimum itself: of proofs and of paths
+MAX_SHOWN_GAP = 0.1  # show the certified gap with an estimate if it is below this
+SCALING_ADVICE = "scale the features to similar sizes, and look for items that are far larger than the others"
 
 
 class Status(Enum):
@@ -217,16 +217,16 @@ class Result:
     @property
     def has_informative_gap(self) -> bool:
         """Whether the certified gap is small enough to be shown: it proves that the optimum is near."""
-        return self.gap <= INFORMATIVE
+        return self.gap <= MAX_SHOWN_GAP
 
     @property
     def message(self) -> str:
         """The reason for the end of the run, for the user."""
         if self.status is Status.ESTIMATED and self.tol > 0:
             within = self.status.value.replace("the tolerance", f"{100 * self.tol:.2g} %")
-            return within + ("; tol=1e-3 for more" if self.tol > OPTIMAL else "")
+            return within + ("; tol=1e-3 for more" if self.tol > OPTIMUM_TOL else "")
         if self.is_doubtful and self.status is not Status.HELD_OUT:
-            return f"{self.status.value}; it may be far from the optimum: {REMEDY}"
+            return f"{self.status.value}; it may be far from the optimum: {SCALING_ADVICE}"
         if self.status is not Status.HELD_OUT or self.held_out is None:
             return self.status.value
         how = "stopped" if self.held_out.is_patience_over else "chosen"

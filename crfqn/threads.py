@@ -32,8 +32,8 @@ from crfqn.errors import InputError, check_count
 from crfqn.time_limit import check_time
 
 CHUNK_SIZE = 1024  # items that a thread takes at a time if all have the same cost
-FEWEST_OPERATIONS = 100_000  # some 100 us: about the overhead of the threads for a call
-OPERATIONS = 5e7  # of a call of compiled code: about a tenth of a second
+MIN_POOL_OPERATIONS = 100_000  # some 100 us: about the overhead of the threads for a call
+SLICE_OPERATIONS = 5e7  # of a call of compiled code: about a tenth of a second
 N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enough to balance 16 threads
 
 
@@ -53,10 +53,10 @@ def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray
     return cuts
 
 
-def in_time(operations: NDArray[np.number], fewest: float = OPERATIONS) -> Iterator[slice]:
-    """Yield consecutive slices of n things, of about max(fewest, OPERATIONS) operations, and check the limits of
+def in_time(operations: NDArray[np.number], fewest: float = SLICE_OPERATIONS) -> Iterator[slice]:
+    """Yield consecutive slices of n things, of about max(fewest, SLICE_OPERATIONS) operations, and check the limits of
     time before each; operations : (n,), the cost of each thing."""
-    ends, most = np.cumsum(operations, dtype=np.float64), max(fewest, OPERATIONS)
+    ends, most = np.cumsum(operations, dtype=np.float64), max(fewest, SLICE_OPERATIONS)
     if ends.size and ends[-1] > most:
         cuts = np.unique(np.searchsorted(ends, np.arange(most, ends[-1], most), side="right"))
         bounds = [0, *cuts[cuts > 0].tolist(), ends.size]
@@ -114,7 +114,7 @@ class Pool:
 
         The calling thread checks its limit of time before each task."""
         check_time()
-        if n_operations < FEWEST_OPERATIONS:
+        if n_operations < MIN_POOL_OPERATIONS:
             for part in range(n_parts):
                 task(part)
             return

@@ -12,7 +12,7 @@ import threading
 import time
 from types import TracebackType
 
-GRACE = 0.4  # seconds beyond a limit: a step that ends within them is not lost
+GRACE_SECONDS = 0.4  # seconds beyond a limit: a step that ends within them is not lost
 
 _of_thread = threading.local()  # .limits : those that are open, from the outermost on
 
@@ -29,7 +29,7 @@ class TimeLimit:
     grace : seconds beyond the limit after which `check_time` raises TimeIsUp
     """
 
-    def __init__(self, seconds: float | None, is_answered: bool = True, grace: float = GRACE) -> None:
+    def __init__(self, seconds: float | None, is_answered: bool = True, grace: float = GRACE_SECONDS) -> None:
         self.is_answered, self.grace = is_answered, grace
         self.end = math.inf if seconds is None else time.perf_counter() + seconds
         self.was_met = False  # whether a check has noticed its end

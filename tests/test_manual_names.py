@@ -25,11 +25,11 @@ OTHERS = (  # pages' own
     "model.tagger readers.format"
 )
 MODULES = [crfqn, *(importlib.import_module(f"crfqn.{name}") for name in f"{PUBLIC} {OTHERS}".split())]
-SOURCE = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "crfqn").rglob("*.py"))
+COMMAND_LINE = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "crfqn").rglob("*.py"))
 FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 # By page, options and functions of other tools that it speaks of.
-ELSEWHERE = {
+SET_ELSEWHERE = {
     "coming-over": {
         *["--rho1", "--rho2", "--maxiter", "--nthread", "--stopeps", "--stopwin", "--model", "--compact"]
     },
@@ -113,7 +113,7 @@ def is_there(dotted: str) -> bool:
             try:
                 importlib.import_module(f"{getattr(found, '__name__', '')}.{part}")
             except ImportError:
-                return f'getLogger("{dotted}")' in SOURCE
+                return f'getLogger("{dotted}")' in COMMAND_LINE
         found = getattr(found, part)
     return True
 
@@ -150,7 +150,7 @@ def wrong_names(span: str, others: Container[str] = ()) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_names_exist(page):
     is_measured = page.stem == "benchmarks" or page.stem.startswith("study-")
-    others = ELSEWHERE.get(page.stem, set()) | (options_of_scripts() if is_measured else set())
+    others = SET_ELSEWHERE.get(page.stem, set()) | (options_of_scripts() if is_measured else set())
     assert [(span, wrong) for span in spans(page) if (wrong := wrong_names(span, others))] == []
 
 

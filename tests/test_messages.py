@@ -15,7 +15,7 @@ import pytest
 import crfqn
 from crfqn import ChainCRF, errors
 from crfqn.errors import CrfqnError, CrfqnWarning, UnknownFeaturesWarning, warn_caller
-from crfqn.messages import MOST, bounded, tell
+from crfqn.messages import MAX_MESSAGE_LENGTH, bounded, tell
 
 LONG = "train.txt, line 3: expected a number, got " + repr("x" * 283_000) + "; --format names another format"
 X, Y = [[{"a": 1.0}, {"b": 1.0}], [{"b": 1.0}]] * 10, [["A", "B"], ["B"]] * 10
@@ -27,7 +27,7 @@ def test_a_long_message_keeps_its_ends():
     assert text.startswith("train.txt, line 3: expected a number, got 'xxx")
     assert text.endswith("xxx'; --format names another format")
     assert f"({len(LONG) - 1_400:,} characters left out)" in text
-    assert len(text) <= MOST
+    assert len(text) <= MAX_MESSAGE_LENGTH
     assert bounded(text) == text
 
 

@@ -16,13 +16,13 @@ from sklearn.base import clone
 
 import crfqn
 from crfqn.choices import BY_FEATURE, PENALTIES
-from crfqn.cli.options import READS, DataOptions, DevOptions, PathOverrides, TrainOverrides
+from crfqn.cli.options import INPUT_PARAMETERS, DataOptions, DevOptions, PathOverrides, TrainOverrides
 from crfqn.data_options import DATA_OPTIONS, SECTIONS, ObjectiveSection, SolverSection, keys_in
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import LINEAR_SOLVERS, STRUCTURED_SOLVERS
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties.penalty import Layout
-from crfqn.recipes.building import ELSEWHERE
+from crfqn.recipes.building import SET_ELSEWHERE
 from crfqn.registry import find
 
 ESTIMATORS = [
@@ -164,8 +164,10 @@ class TestDataByFeature:
         assert PARAMETERS[name].allows(value)
         assert f"| `{name}` |" in (MANUAL / "estimators.md").read_text(encoding="utf-8")
         keys = keys_in(ObjectiveSection)
-        assert (name in keys) == bool(row.read_file) == (name in READS)  # others are keys of [solver]
-        assert name in keys or name not in ELSEWHERE
+        assert (
+            (name in keys) == bool(row.read_file) == (name in INPUT_PARAMETERS)
+        )  # others are keys of [solver]
+        assert name in keys or name not in SET_ELSEWHERE
         assert not row.read_file or (
             keys[name].rule.allows("file.txt") and keys[name].rule.allows({"a": 2.0})
         )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from crfqn.errors import InputError
-from crfqn.threads import FEWEST_OPERATIONS, Pool, available_cores, check_n_threads
+from crfqn.threads import MIN_POOL_OPERATIONS, Pool, available_cores, check_n_threads
 
 
 def in_a_process(script):
@@ -152,7 +152,7 @@ class TestThreadsAreStartedForWork:
         with Pool(4) as pool:
             pool.each(0, done.append)
             pool.each(1, done.append)
-            pool.each(5, done.append, n_operations=FEWEST_OPERATIONS - 1)
+            pool.each(5, done.append, n_operations=MIN_POOL_OPERATIONS - 1)
             assert done == [0, 0, 1, 2, 3, 4]
             assert started == []
 
@@ -160,7 +160,7 @@ class TestThreadsAreStartedForWork:
         done = []
         with Pool(4) as pool:
             for _ in range(3):
-                pool.each(5, done.append, n_operations=FEWEST_OPERATIONS)
+                pool.each(5, done.append, n_operations=MIN_POOL_OPERATIONS)
             pool.each(5, done.append)
         assert sorted(done) == sorted(4 * [0, 1, 2, 3, 4])
         assert started == [3]

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from crfqn.threads import OPERATIONS, Pool, in_time
-from crfqn.time_limit import GRACE, TimeIsUp, TimeLimit, check_time, end_computations, open_limits
+from crfqn.threads import SLICE_OPERATIONS, Pool, in_time
+from crfqn.time_limit import GRACE_SECONDS, TimeIsUp, TimeLimit, check_time, end_computations, open_limits
 
 
 def spent(seconds=0.0):
@@ -25,7 +25,7 @@ def test_a_step_has_some_time_after_the_limit():
 
 
 def test_a_limit_raises_once():
-    with spent(GRACE) as limit:
+    with spent(GRACE_SECONDS) as limit:
         with pytest.raises(TimeIsUp):
             check_time()
         assert limit.was_met
@@ -34,9 +34,9 @@ def test_a_limit_raises_once():
 
 
 def test_limits_around_a_computation_hold_in_it():
-    with spent(GRACE), TimeLimit(None), pytest.raises(TimeIsUp):
+    with spent(GRACE_SECONDS), TimeLimit(None), pytest.raises(TimeIsUp):
         check_time()
-    with TimeLimit(-GRACE, is_answered=False):
+    with TimeLimit(-GRACE_SECONDS, is_answered=False):
         check_time()  # nobody would answer
         with TimeLimit(None), pytest.raises(TimeIsUp):
             check_time()
@@ -44,7 +44,7 @@ def test_limits_around_a_computation_hold_in_it():
 
 def test_a_limit_is_of_one_thread():
     seen = []
-    with spent(GRACE):
+    with spent(GRACE_SECONDS):
         thread = threading.Thread(target=lambda: (check_time(), seen.append(open_limits())))
         thread.start()
         thread.join()
@@ -76,18 +76,18 @@ def test_a_pool_begins_no_task_after_the_limit(n_threads):
 
 def test_pieces_are_all_there_is_in_order():
     for operations in (np.zeros(0), np.full(7, 0.4), np.array([0.1, 3.0, 0.1, 0.2, 0.9, 0.9, 0.0])):
-        pieces = list(in_time(OPERATIONS * operations))
+        pieces = list(in_time(SLICE_OPERATIONS * operations))
         everything = np.arange(operations.size)
         assert np.concatenate([everything[piece] for piece in pieces]).tolist() == everything.tolist()
         for piece in pieces:
             assert operations[piece].sum() <= 1.0 + operations[piece].max(initial=0.0)
     assert len(pieces) == 4
-    assert len(list(in_time(OPERATIONS * operations, 100 * OPERATIONS))) == 1
+    assert len(list(in_time(SLICE_OPERATIONS * operations, 100 * SLICE_OPERATIONS))) == 1
 
 
 def test_pieces_end_with_the_limit():
     with TimeLimit(None) as limit:
-        pieces = in_time(OPERATIONS * np.ones(10))
+        pieces = in_time(SLICE_OPERATIONS * np.ones(10))
         next(pieces)
         limit.end = -np.inf
         with pytest.raises(TimeIsUp):

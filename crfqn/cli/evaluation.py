@@ -1,4 +1,6 @@
-"""`crfqn evaluate`: scores of a model on labelled items, as a table or as JSON; `crfqn calibrate`: its temperature."""
+"""`crfqn evaluate` scores a model on labelled items; `crfqn calibrate` fits the temperature of its probabilities."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,7 +11,7 @@ from crfqn.cli.loading import (
     KnownItems,
     Labeller,
     check_labelled,
-    check_threshold,
+    check_threshold_option,
     input_with_dense,
     open_input,
     restored,
@@ -26,10 +28,10 @@ from crfqn.recipes import Observed
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import LabelMetrics, Scores
 
-MOST_ROWS = 50  # labels in a table; JSON has all
+MAX_LABEL_ROWS = 50  # of the table of items with one label, to fit about a screen; JSON has all labels
 
 
-def evaluate(
+def print_scores(
     path: Path,
     source: str | None,
     *,
@@ -45,17 +47,17 @@ def evaluate(
 
     labeller = Labeller(path)
     model, kind = labeller.model, labeller.model.ANSWERS
-    check_threshold(threshold, model, path)
+    check_threshold_option(threshold, model, path)
     name = shown_name(source or path)
     input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True, label=label)
     input = input_with_dense(input, model, path, dense)
     known = KnownItems(model, path, name, input.format)
-    least = {} if threshold is None else {"threshold": threshold}
-    likelihoods: list[float] | None = [] if gives_probabilities(model) else None  # of probabilities
+    options = {} if threshold is None else {"threshold": threshold}
+    likelihoods: list[float] | None = [] if gives_probabilities(model) else None  # of each part of the input
 
     def labelled(observed: Observed) -> tuple[Any, list[Any]]:
         with known.counted(observed):
-            return observed, kind.predict_texts(labeller.model_for(observed.X), observed.X, **least)
+            return observed, kind.predict_texts(labeller.model_for(observed.X), observed.X, **options)
 
     def parts() -> Iterator[tuple[Any, list[Any]]]:
         for part, _, result in input.parts(labelled):
@@ -78,7 +80,7 @@ def evaluate(
         print(*_table(scores, total, threshold), sep="\n")
 
 
-def calibrate(
+def write_calibrated(
     path: Path,
     source: str,
     output: Path,
@@ -90,7 +92,7 @@ def calibrate(
     as_json: bool,
     is_quiet: bool,
 ) -> None:
-    """Write the model with the temperature under which the labels of a file are most probable."""
+    """Write the model with the temperature that maximises the likelihood of the labels of a file."""
     check_model_name(output)
     file = read_any(path)
     model = restored(file)
@@ -117,7 +119,7 @@ def calibrate(
         say(f"wrote {output}: temperature {model.temperature_:.4g}, of {n_items:,} items")
 
 
-def _table(scores: "Scores", likelihood: float | None, threshold: float | None) -> list[str]:
+def _table(scores: Scores, likelihood: float | None, threshold: float | None) -> list[str]:
     if scores.n_positions is not None:
         n_cases, case, lines = (
             scores.n_positions,
@@ -131,7 +133,7 @@ def _table(scores: "Scores", likelihood: float | None, threshold: float | None) 
     else:
         n_cases, case = scores.n_items, "an item"
         lines = [f"{len(scores.labels):,} labels: too many for a table, --json has them"]
-        if len(scores.labels) <= MOST_ROWS:
+        if len(scores.labels) <= MAX_LABEL_ROWS:
             lines = _label_rows(scores.labels, "items")
         lines += ["", f"accuracy               {scores.accuracy:.4f}  of {scores.n_items:,}"]
     if scores.n_positions is None and scores.hierarchy is not None:
@@ -159,7 +161,7 @@ def _table(scores: "Scores", likelihood: float | None, threshold: float | None) 
     return lines
 
 
-def _label_rows(labels: "Sequence[LabelMetrics]", counted: str) -> list[str]:
+def _label_rows(labels: Sequence[LabelMetrics], counted: str) -> list[str]:
     names = [printable(row.label) for row in labels]
     width = max(5, *map(len, names))
     lines = [f"{'label':<{width}}  precision  recall      F1  {counted:>9}"]

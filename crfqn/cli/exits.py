@@ -1,8 +1,8 @@
-"""How commands end: exit codes, Ctrl-C and SIGTERM, one sentence instead of a traceback for the user's mistakes.
+"""How commands end: exit codes, Ctrl-C and SIGTERM, and one sentence instead of a traceback for users' mistakes.
 
-`CRFQN_DEBUG=1` shows the traceback as well. That a reader of the output goes away early (`| head`) is no error.
-While a command trains, the first signal asks the training to stop, through its callback, which keeps the best model so
-far; the second one stops it at once. Outside the training a signal is an ordinary KeyboardInterrupt.
+`CRFQN_DEBUG=1` shows the traceback as well. A closed pipe (`| head`) is no error. While a command trains, the first
+signal makes the training's callback stop it, with the best model so far; the second signal ends the command without
+saving. Outside of training a signal is an ordinary KeyboardInterrupt.
 """
 
 import os
@@ -15,20 +15,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from functools import wraps
-from typing import Any
+from types import FrameType
 
 from crfqn.cli.output import command_files, say
-from crfqn.data_options import DATA_OPTIONS, SOURCE
+from crfqn.data_options import COMMAND_LINE, DATA_OPTIONS
 from crfqn.errors import CrfqnError, CrfqnWarning, DataUnavailableError, UnknownFeaturesWarning
 from crfqn.time_limit import end_computations
 
-KEY = re.compile(
+RECIPE_KEY = re.compile(
     r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?'
 )
 FEW_PACKAGES = (
     "(for `crfqn.Tagger` numpy, safetensors and lazy-loader are enough, for `crfqn predict` these and typer)"
 )
-OPTION_OF = {row.key: name for name, row in DATA_OPTIONS.items()} | {"name": "solver"}  # by keys
+OPTION_OF = {row.key: name for name, row in DATA_OPTIONS.items()} | {
+    "name": "solver"
+}  # names of options by key of recipes
 
 
 class ExitCode(IntEnum):
@@ -52,63 +54,71 @@ class ExitCode(IntEnum):
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does, with a code of its own."""
+    """Raised for SIGTERM, which ends a command as Ctrl-C does but with another exit code."""
 
 
-def code_of(interrupt: KeyboardInterrupt) -> ExitCode:
+def exit_code(interrupt: KeyboardInterrupt) -> ExitCode:
     """Return the exit code of an interrupt."""
     return ExitCode.TERMINATED if isinstance(interrupt, Terminated) else ExitCode.INTERRUPTED
 
 
-def comes_of_sigterm(error: BaseException | None) -> bool:
-    """Return whether an exception was raised while SIGTERM was being answered."""
+def is_caused_by_sigterm(error: BaseException | None) -> bool:
+    """Return whether an exception is Terminated, or was raised while Terminated was handled."""
     while error is not None and not isinstance(error, Terminated):
         error = error.__context__
     return error is not None
 
 
-# Signals answered by an exception, which an import or a finalizer may have swallowed.
+# Signals that have raised an exception; code in an import or a finalizer may have caught the exception.
 received: list[int] = []
 
 
 def raise_signal(number: int, frame: object = None) -> None:
-    """Answer SIGINT or SIGTERM by an exception, from the first moment of a command on."""
+    """Handle SIGINT or SIGTERM: note the signal and raise an exception."""
     received.append(number)
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
 def check_signals() -> None:
-    """Raise the exception of a signal again if an import or a finalizer has swallowed it."""
+    """Raise the exception of a signal again if other code has caught it."""
     if received:
         raise_signal(received[0])
 
 
-def on_the_way_out() -> None:
-    """Let the next signal end the process at once: an interrupt is being answered already."""
+def exit_at_next_signal() -> None:
+    """Let the next signal end the process immediately, because the command is ending already."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: os._exit(128 + number))
 
 
 class Interrupts:
-    """Context manager that takes over SIGINT and SIGTERM. `is_requested` is whether a signal came while training or
-    saving, and `code` the exit code of a command that it interrupted."""
+    """Context manager that handles SIGINT and SIGTERM.
+
+    is_requested : whether a signal came during training or saving
+    code : the exit code of the interrupted command
+    """
 
     def __init__(self) -> None:
         self.is_requested, self.code = False, ExitCode.INTERRUPTED
         self._has_trained = False
         self._phase = ""
-        self._previous: dict[int, Any] = {}
+        self._previous: dict[
+            int, signal.Handlers | Callable[[int, FrameType | None], object] | int | None
+        ] = {}
 
     def stops(self, record: object) -> bool:
-        """Return whether a training has to stop: the callback of all that a command runs."""
+        """Return whether to stop training; the callback of all trainings of a command."""
         self._has_trained = True
         return self.is_requested
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
-        """Open the phase "training" or "saving". In a training the first signal is noted, and ends a step that takes
-        long; before its first step there is nothing to keep, and it raises. While saving all signals are noted."""
+        """Enter the phase "training" or "saving".
+
+        In training, the first signal is noted and ends a step that takes long; before the first step, when there is no
+        model to keep, it raises. While saving, all signals are only noted.
+        """
         if phase == "training":
             check_signals()
         self._phase = phase
@@ -119,7 +129,7 @@ class Interrupts:
 
     def __enter__(self) -> "Interrupts":
         check_signals()
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+        if threading.current_thread() is threading.main_thread():  # only the main thread may set handlers
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._previous[number] = signal.signal(number, self._handle)
         return self
@@ -127,25 +137,25 @@ class Interrupts:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
-        if isinstance(error, KeyboardInterrupt):  # nobody has swallowed it
+        if isinstance(error, KeyboardInterrupt):  # it was not caught inside
             received.clear()
 
     def _handle(self, number: int, frame: object) -> None:
         if self._phase != "saving" and (self._phase != "training" or self.is_requested):
             raise_signal(number)
         if self._phase == "training" and not end_computations() and not self._has_trained:
-            raise_signal(number)  # the data are still being prepared
+            raise_signal(number)  # the data are being prepared
         self.is_requested = True
         self.code = ExitCode.TERMINATED if number == signal.SIGTERM else ExitCode.INTERRUPTED
         if self._phase == "training":
-            say("\nStopping; the best model so far, if any, will be saved. Again: at once.")
+            say("\nStopping; the best model so far, if any, will be saved. Again: stop without saving.")
 
 
 def command(function: Callable[..., int | None]) -> Callable[..., None]:
-    """Make a command of `function`: its return value, or the error that it raises, becomes the exit code."""
+    """Make a command of `function`, whose return value, or the error that it raises, determines the exit code."""
 
     @wraps(function)
-    def run(*arguments: Any, **options: Any) -> None:
+    def run(*arguments: object, **options: object) -> None:
         try:
             command_files.begin()
             with shown_warnings():
@@ -154,17 +164,17 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
                 sys.stdout.flush()
         except BrokenPipeError:
             code = ExitCode.OK
-        except CrfqnError as error:  # before OSError, as a missing model file is both
-            code = report(error)
+        except CrfqnError as error:  # before OSError: ModelFileMissingError is both
+            code = report_error(error)
         except OSError as error:
             say(f"crfqn: cannot write: {error.strerror or error}")
             code = ExitCode.WRONG_INPUT
         except KeyboardInterrupt as interrupt:
-            on_the_way_out()
+            exit_at_next_signal()
             say("Interrupted; nothing was saved.")
-            code = code_of(interrupt)
+            code = exit_code(interrupt)
         except Exception as error:
-            code = report(error)
+            code = report_error(error)
         raise SystemExit(int(code))
 
     return run
@@ -172,11 +182,11 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Print warnings as messages, each once and without lines of source code; items without known features are counted
-    and told at the end."""
+    """Print warnings as messages, each once and without lines of source code; at the end, print the number of items
+    without known features."""
     n_unknown, said = 0, set()
 
-    def show(message: Warning | str, category: type[Warning], *where: Any, **how: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *place: object, **options: object) -> None:
         nonlocal n_unknown
         if isinstance(message, UnknownFeaturesWarning) and message.n_items:
             n_unknown += message.n_items
@@ -192,13 +202,14 @@ def shown_warnings() -> Iterator[None]:
         say(f"Warning: {n_unknown:,} items have no feature that the model knows")
 
 
-def report(error: Exception) -> ExitCode:
+def report_error(error: Exception) -> ExitCode:
+    """Print an error in one sentence and return its exit code."""
     if os.environ.get("CRFQN_DEBUG", "0") not in ("", "0"):
         import traceback
 
         traceback.print_exception(error)
     if isinstance(error, CrfqnError):
-        say(f"crfqn: {by_options(str(error))}")
+        say(f"crfqn: {with_option_names(str(error))}")
         return ExitCode.NO_DATA if isinstance(error, DataUnavailableError) else ExitCode.WRONG_INPUT
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.split(".")[0] != "crfqn":
         say(f"crfqn: the module {error.name!r} is not installed: pip install crfqn {FEW_PACKAGES}")
@@ -208,8 +219,8 @@ def report(error: Exception) -> ExitCode:
     return ExitCode.UNEXPECTED
 
 
-def by_options(message: str) -> str:
-    """Return a message about a recipe that options made, which names its keys, with the names of the options."""
+def with_option_names(message: str) -> str:
+    """Return a message about a recipe made from options, with the names of options instead of the recipe's keys."""
 
     def option(match: re.Match[str]) -> str:
         section, name, value = match.groups()
@@ -220,16 +231,16 @@ def by_options(message: str) -> str:
         name = OPTION_OF.get(match[1], match[1]).replace("_", "-")
         return f"does not take --{name} {match[2].strip()}"
 
-    start, is_of_options, text = message.partition(f"{SOURCE}: ")
+    start, is_of_options, text = message.partition(f"{COMMAND_LINE}: ")
     if not is_of_options or "\n" in start:
         return message
-    text = re.sub(r"has an unknown key: (\w+) = ([^;(]+)(.*)", refused, KEY.sub(option, text))
+    text = re.sub(r"has an unknown key: (\w+) = ([^;(]+)(.*)", refused, RECIPE_KEY.sub(option, text))
     return re.sub(r'"([\w.-]+)"', r"\1", text) if text.startswith("--") else text
 
 
 def end_process(code: int) -> None:
-    """End at once, without Python's own end, in which a second signal would kill the process with another code."""
+    """End the process without Python's finalization, during which a second signal would change the exit code."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, AttributeError):  # closed, or none
+        with suppress(OSError, AttributeError):  # closed, or None
             stream.flush()
     os._exit(code)

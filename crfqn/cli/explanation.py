@@ -1,8 +1,10 @@
-"""`crfqn explain`: why a label and not the runner-up, by the features and transitions that decided."""
+"""`crfqn explain`: the features and transitions that decided between each label and the second best one."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from crfqn.cli.loading import feature_names, open_input
 from crfqn.cli.output import to_json
@@ -12,12 +14,20 @@ from crfqn.errors import InputError
 from crfqn.messages import printable
 from crfqn.model.explanations import Explanation
 from crfqn.model.opening import MODEL_CLASSES, model_of, read_any
+from crfqn.readers.labelled_items import LabelledItems
 from crfqn.report.facts import fitted_model
 
-MOST_LETTERS = 30  # of a text or a label in a table
+if TYPE_CHECKING:
+    from crfqn.model.item_model import ItemModel
+    from crfqn.model.sequences import SequenceModel
+
+ExplainedModel: TypeAlias = "SequenceModel | ItemModel"
+
+MAX_SHOWN_LETTERS = 30  # of a text or a label, so that a row of the table fits a terminal
+MAX_REASON_LETTERS = 60  # of the name of a feature
 
 
-def explain(
+def print_explanations(
     path: Path,
     text: str | None,
     source: str | None,
@@ -27,12 +37,10 @@ def explain(
     encoding: str | None,
     as_json: bool,
 ) -> None:
-    """Print what decided between each label and its runner-up, for a text or for the items of a file."""
+    """Print the terms that decided between each label and the second best one, for a text or the items of a file."""
     file = read_any(path)
     if file.kind not in MODEL_CLASSES:
-        raise InputError(
-            f"{path}: a model of kind {file.kind!r} has no weights of single features to explain by"
-        )
+        raise InputError(f"{path}: a model of kind {file.kind!r} has no weights of features to explain by")
     opened = model_of(file)
     model: Any = fitted_model(opened, feature_names(opened, path))
     if (text is None) == (source is None):
@@ -52,18 +60,16 @@ def explain(
         print("\n\n".join("\n".join(_table(item)) for item in items))
 
 
-def _read_text(model: Any, path: Path, text: str) -> tuple[list[Any], list[Any]]:
-    """Return a text as the only item of a model, and what a table shows of it."""
+def _read_text(model: ExplainedModel, path: Path, text: str) -> tuple[list[Any], list[Any]]:
+    """Return a text as the only item for a model, and the words or the text that a table shows."""
     if model.takes in ("text", "document"):
         items = model.ANSWERS.as_items(model, text)
         return items, items
-    raise InputError(
-        f"{path}: not a model of words, so that a text says nothing to it; name a file with --input"
-    )
+    raise InputError(f"{path}: not a model of words, which alone reads texts; name a file with --input")
 
 
-def _words(data: Any) -> list[Any]:
-    """Return what a table shows of each item: the words of a sequence, or a text."""
+def _words(data: LabelledItems) -> list[Any]:
+    """Return what a table shows of each item: the words of a sequence, or a text, None for other items."""
     if isinstance(data.inputs, TokenColumns):
         words, ends = data.inputs.texts[data.inputs.names[0]], data.inputs.offsets.tolist()
         return [words[ends[i] : ends[i + 1]] for i in range(data.n_items)]
@@ -72,15 +78,15 @@ def _words(data: Any) -> list[Any]:
     return [None] * data.n_items
 
 
-def _items(model: Any, X: Any, shown: list[Any], n: int) -> Iterator[dict[str, Any]]:
-    """Yield what JSON has of each item, but for the explanations, which are as the model gives them."""
+def _items(model: ExplainedModel, X: object, shown: list[Any], n: int) -> Iterator[dict[str, Any]]:
+    """Yield the JSON object of each item; its explanations are still those of `Model.explain`."""
     for text, explained in zip(shown, model.explain(X, n), strict=True):
         item: dict[str, Any] = {} if text is None else {"text" if isinstance(text, str) else "tokens": text}
         yield item | {"explanation": explained}
 
 
 def _table(item: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of a table: a line a position, or one line for a single item."""
+    """Yield the lines of a table: one line per position, or one line for a single item."""
     explained, words = item["explanation"], item.get("tokens", [])
     if isinstance(explained, Explanation):
         explained, words = [explained], [item.get("text", "")]
@@ -101,14 +107,14 @@ def _table(item: dict[str, Any]) -> Iterator[str]:
 
 
 def _reasons(explained: Explanation, t: int) -> Iterator[str]:
-    """Yield the terms in words; those of another position with its distance."""
+    """Yield the terms in words; terms of another position have its distance."""
     for term in explained.terms:
         where = "" if term.position in (None, t) else f" at {(term.position or 0) - t:+d}"
-        yield f"{_short(term.text, 60)}{where} {term.value:+.2f}"
+        yield f"{_short(term.text, MAX_REASON_LETTERS)}{where} {term.value:+.2f}"
     if explained.rest:
         yield f"others {explained.rest:+.2f}"
 
 
-def _short(text: Any, most: int = MOST_LETTERS) -> str:
+def _short(text: object, max_letters: int = MAX_SHOWN_LETTERS) -> str:
     text = printable(str(text))
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= max_letters else f"{text[: max_letters - 3]}..."

@@ -1,4 +1,4 @@
-"""`crfqn data list | get | verify`: the datasets of the registry; `crfqn convert`: models of other tools."""
+"""`crfqn data list | get | verify` for the registered datasets; `crfqn convert` for models of other tools."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from crfqn.readers.datasets import Dataset, dataset, list_datasets
 
 
 def list_all(*, as_json: bool) -> None:
-    """Print each dataset and where it is."""
+    """Print each dataset and the paths of its files."""
     rows = [_row(entry) for entry in list_datasets()]
     if as_json:
         print(to_json(rows))
@@ -37,7 +37,7 @@ def _row(entry: Dataset) -> dict[str, Any]:
 
 
 def fetch(name: str, *, as_json: bool, is_quiet: bool) -> None:
-    """Fetch a dataset into the cache and print where its files are."""
+    """Fetch a dataset into the cache and print the paths of its files."""
     entry = _find(name)
     paths: tuple[Path, ...] = ()
     if not entry.is_embedded:
@@ -61,7 +61,7 @@ def fetch(name: str, *, as_json: bool, is_quiet: bool) -> None:
 
 
 def verify(name: str, *, as_json: bool) -> int:
-    """Check a dataset and print which check was made; return the exit code."""
+    """Check a dataset and print how it was checked; return the exit code."""
     entry = _find(name)
     try:
         verification = entry.verify()
@@ -85,7 +85,7 @@ def _find(name: str) -> Dataset:
         raise InputError(str(error)) from error
 
 
-def convert(
+def convert_model(
     source: Path,
     target: Path,
     source_format: str | None,
@@ -95,7 +95,7 @@ def convert(
     is_quiet: bool,
     **options: Any,
 ) -> None:
-    """Read a model file and write it in another format; options that are None or False are left to the format."""
+    """Read a model file and write it in another format; options that are None or False are left out."""
     from crfqn import interchange
 
     options = {name: value for name, value in options.items() if value not in (None, False)}

@@ -1,4 +1,6 @@
-"""`crfqn inspect` and `crfqn report`: a model's largest weights, sizes, settings and origin; a page about it."""
+"""`crfqn inspect` prints a model's largest weights, sizes, settings and origin; `crfqn report` writes a page."""
+
+from __future__ import annotations
 
 import re
 import shlex
@@ -9,7 +11,15 @@ from typing import Any
 import numpy as np
 
 import crfqn
-from crfqn.cli.loading import KnownItems, check_labelled, feature_names, open_input, recipe_of, restored
+from crfqn.cli.loading import (
+    KnownItems,
+    LoadedModel,
+    check_labelled,
+    feature_names,
+    open_input,
+    recipe_of,
+    restored,
+)
 from crfqn.cli.output import LostInputError, say, to_json
 from crfqn.data.files import shown_name
 from crfqn.data.label_arrays import label_text
@@ -22,14 +32,14 @@ from crfqn.model.sequences import SequenceModel
 from crfqn.model.texts import tokenizer_of
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import pixel_map
-from crfqn.report.facts import feature_text, fitted_model, n_features, taxonomy_of
+from crfqn.report.facts import feature_text, fitted_model, n_features
 from crfqn.result import Status
 
-# Of the estimator's parameters, those that are always shown, and those that are no settings of a model; others are
-# shown where they are not the default. The estimators have these; importing them would take a second.
-SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
-OF_THE_RUN = ("n_threads", "verbose", "warm_start", "cache_size", "dask_client", "worker_timeout")
-DEFAULTS: dict[str, Any] = {
+# Parameters of the estimator that are always shown, and those of a run, which are never shown. Others are shown if they
+# are not the default. Defaults are repeated here because importing the estimators takes a second.
+SHOWN_SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
+RUN_PARAMETERS = ("n_threads", "verbose", "warm_start", "cache_size", "dask_client", "worker_timeout")
+DEFAULT_SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("all_possible_states", "all_possible_transitions", "fit_intercept"), True),
     **{"C": 1.0, "kernel": "rbf", "degree": 3, "gamma": "scale", "group_norm": "l2", "dense_l2": 1.0},
     **{
@@ -48,27 +58,27 @@ DEFAULTS: dict[str, Any] = {
         "basis": [1, 2, 3],
         "generator": "fourier",
     },
-}  # of others None, 0 or False
-DEFAULTS_OF: dict[str, dict[str, Any]] = {
+}  # the defaults of all others are None, 0 or False
+DEFAULTS_OF_KINDS: dict[str, dict[str, Any]] = {
     "taxonomy-crf": {"fit_intercept": False},
     "calibrated-least-squares": {"early_stopping": "auto"},
 }
-MOST_CARD_LABELS = 200  # in a card
-# What an item is, by the kind of features, where it is no sequence or row of numbers.
+MAX_CARD_LABELS = 200  # in a model card, so that it stays readable
+# The items of a model, by the kind of features, if they are neither sequences nor rows of numbers.
 ITEMS_OF = {"text": "a list of texts", "table": "a data frame, or dicts of cells by column"}
-MOST_NODES = 30  # of documents' labels, in a text; JSON has all
+MAX_SHOWN_NODES = 30  # of models of documents; JSON has all nodes
 
 
-def inspect(path: Path, top: int, label: str | None, *, is_card: bool, as_json: bool) -> None:
-    """Print the `top` weights of each label or node (or of one), transitions, and the facts about the model; or its
-    model card."""
+def print_model(path: Path, top: int, label: str | None, *, is_card: bool, as_json: bool) -> None:
+    """Print facts about the model, its transitions and the `top` largest weights of each label or node, or of one; or
+    its model card."""
     if is_card and (as_json or label is not None):
         other = "--json" if as_json else f"--label {label}"
         raise InputError(
             f"expected --card alone, which describes the whole model in Markdown, got --card {other}"
         )
     file = read_any(path)
-    model = _opened(file)
+    model: Any = _opened(file)
     weights = fitted_model(model, feature_names(model, path))
     if weights is None:
         raise InputError(
@@ -89,10 +99,12 @@ def inspect(path: Path, top: int, label: str | None, *, is_card: bool, as_json: 
     shown, n_left_out = list(range(len(names))), 0
     if label is not None:
         shown = [names.index(label)]
-    elif not as_json and not isinstance(weights, SequenceModel) and len(names) > MOST_NODES:
-        counts = weights.n_node_weights  # those with the most weights, in the model's order
-        shown = np.sort(np.argsort(-counts, kind="stable")[:MOST_NODES]).tolist()
-        n_left_out = int(np.count_nonzero(counts)) - MOST_NODES
+    elif not as_json and not isinstance(weights, SequenceModel) and len(names) > MAX_SHOWN_NODES:
+        counts = (
+            weights.n_node_weights
+        )  # show the nodes with the largest numbers of weights, in the model's order
+        shown = np.sort(np.argsort(-counts, kind="stable")[:MAX_SHOWN_NODES]).tolist()
+        n_left_out = int(np.count_nonzero(counts)) - MAX_SHOWN_NODES
     content["weights"] = {}
     for node in shown:
         strongest = weights.strongest(node, top)
@@ -128,18 +140,19 @@ def inspect(path: Path, top: int, label: str | None, *, is_card: bool, as_json: 
     print("\n".join(lines))
 
 
-def _opened(file: ModelFile) -> Any:
-    """Return the Model of a file; the estimator for other kinds, files of other versions and damaged files, as only the
-    estimator says what is wrong with these."""
+def _opened(file: ModelFile) -> LoadedModel:
+    """Return the Model of a file, or the estimator for other kinds, files of other versions and damaged files, because
+    only loading the estimator reports the damage."""
     solver = str(file.table("settings").get("solver"))
     is_named = solver.replace("-", "").isalpha()
     is_current = file.metadata.get("crfqn_version") == crfqn.__version__
     if file.kind in MODEL_CLASSES and is_named and "strengths" in file.metadata and is_current:
         with suppress(KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError):
-            return model_of(file)
+            opened: LoadedModel = model_of(file)
+            return opened
     model = restored(file)
     if not is_named:
-        model.solver = solver  # as it was, in words: a file makes no solver object
+        model.solver = solver  # the text: a solver object is not read from a file
     return model
 
 
@@ -147,15 +160,15 @@ def _facts(model: Any, weights: Model, path: Path, recipe: Recipe | None) -> dic
     result = getattr(model, "result_", None)
     parameters: dict[str, Any] = getattr(model, "stored_parameters", model.get_params)()
     parameters = {**parameters, **model.fitted_strengths}
-    settings = {name: parameters[name] for name in SETTINGS if name in parameters}
-    defaults = DEFAULTS | DEFAULTS_OF.get(weights.kind, {})
+    settings = {name: parameters[name] for name in SHOWN_SETTINGS if name in parameters}
+    defaults = DEFAULT_SETTINGS | DEFAULTS_OF_KINDS.get(weights.kind, {})
     for name, value in parameters.items():
         is_default = value == defaults.get(name) or not (value or defaults.get(name))
-        if name not in (*SETTINGS, *OF_THE_RUN) and not is_default:
+        if name not in (*SHOWN_SETTINGS, *RUN_PARAMETERS) and not is_default:
             settings[name] = value
     status = getattr(result, "status", None)
     message = getattr(result, "message", None)
-    if status is Status.IMPORTED:  # what trained it had other settings, and left no figures
+    if status is Status.IMPORTED:  # its training had other settings and left no figures
         result, settings, message = None, {}, status.value
     facts = {
         "path": str(path),
@@ -169,7 +182,7 @@ def _facts(model: Any, weights: Model, path: Path, recipe: Recipe | None) -> dic
         facts |= {"tokenizer": tokenizer.name, "tokenizer_share": tokenizer.share}
     facts["data_fingerprint"] = model.training_.get("data_fingerprint")
     facts["labels"] = [*map(label_text, model.classes_)]
-    if (tree := taxonomy_of(model)) is not None:
+    if (tree := getattr(model, "tree_", None)) is not None:
         facts["n_nodes"] = tree.n_nodes
     facts |= {"n_features": n_features(model), "n_features_used": weights.kept_features_.size}
     dense = weights.dense_coef_
@@ -200,7 +213,7 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
     of_others = f", of which {facts[others]:,} {others.removeprefix('n_nonzero_')}" if others else ""
     nodes = f", of {facts['n_nodes']:,} nodes" if "n_nodes" in facts else ""
     gap, estimate = facts["gap"], facts["estimated_gap"]
-    estimated = ""  # words that tell bound and estimate apart, where the estimate is the smaller one
+    estimated = ""  # appended if the estimate is smaller than the bound
     if estimate is not None and estimate < gap:
         estimated = f" certified, {estimate:.1e} by estimate"
     rows = {
@@ -227,13 +240,13 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
     return [f"{name:<10} {printable(text)}" for name, text in rows.items() if text]
 
 
-def _setting(value: Any) -> Any:
-    """Return a setting as text shows it: words and numbers as they are, others cut, as factors of many features."""
+def _setting(value: object) -> object:
+    """Return a setting for a text: words and numbers unchanged, other values shortened, such as many factors."""
     return value if isinstance(value, (str, int, float)) else shorten(value)
 
 
-def _card(model: Any, file: ModelFile, facts: dict[str, Any], recipe: Recipe | None) -> str:
-    """Return a model card in Markdown, of what the file holds: what it does not know is left out."""
+def _card(model: LoadedModel, file: ModelFile, facts: dict[str, Any], recipe: Recipe | None) -> str:
+    """Return a model card in Markdown with the facts that the file contains."""
     path, rows = Path(facts["path"]), dict(line.split(maxsplit=1) for line in _fact_lines(facts))
     data: list[str] = []
     if recipe is not None and recipe.data.dataset:
@@ -244,10 +257,10 @@ def _card(model: Any, file: ModelFile, facts: dict[str, Any], recipe: Recipe | N
             names = [Path(name).name for name in ([files] if isinstance(files, str) else files) if name]
             data += (
                 [f"- {part}: {', '.join(map(_code, names))}"] if names else []
-            )  # folders are the author's own
+            )  # without folders, which may be private
     if facts["data_fingerprint"]:
         data.append(f"- SHA-256 of the training data: {_code(facts['data_fingerprint'])}")
-    labels = [f"- {_code(label)}" for label in facts["labels"][:MOST_CARD_LABELS]]
+    labels = [f"- {_code(label)}" for label in facts["labels"][:MAX_CARD_LABELS]]
     n_others = len(facts["labels"]) - len(labels)
     labels += [f"- {n_others:,} more"] if n_others else []
     sizes = [f"- {name}: {rows[name]}" for name in ("features", "dense", "non-zeros") if name in rows]
@@ -291,8 +304,8 @@ def _card(model: Any, file: ModelFile, facts: dict[str, Any], recipe: Recipe | N
     )
 
 
-def _test_scores(kept: Any) -> list[str]:
-    """Return what a card says of the scores that `crfqn train` has kept, numbers by name; [] for others."""
+def _test_scores(kept: object) -> list[str]:
+    """Return the lines of a card with the test scores by name that `crfqn train` has stored; [] for anything else."""
     if not isinstance(kept, dict) or not all(type(value) in (int, float) for value in kept.values()):
         return []
     names = {"n_items": "items", "n_positions": "positions", "item_accuracy": "whole items"}
@@ -304,19 +317,19 @@ def _test_scores(kept: Any) -> list[str]:
     return [f"- test part: {', '.join(shown)}"] if shown else []
 
 
-def _text(text: Any) -> str:
-    """Return text that Markdown shows as it is, without markup of its own."""
+def _text(text: object) -> str:
+    """Return text escaped for Markdown."""
     return re.sub(r"([\\`*_{}\[\]<>#|&!])", r"\\\1", printable(text))
 
 
-def _code(text: Any) -> str:
-    """Return text as a code span of Markdown, between more backticks than it has in a row."""
+def _code(text: object) -> str:
+    """Return text as a code span of Markdown, delimited by more backticks than the text has in a row."""
     shown = printable(text)
     fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
     return f"{fence} {shown} {fence}" if "`" in shown or not shown.strip() else f"{fence}{shown}{fence}"
 
 
-def report(
+def write_page(
     path: Path,
     source: str | None,
     output: Path,
@@ -327,7 +340,7 @@ def report(
     as_json: bool,
     is_quiet: bool,
 ) -> None:
-    """Write the page to `output`, and print where it is."""
+    """Write the page about a model to `output` and print its path."""
     from crfqn.report import write_report
 
     model = restored(read_any(path))

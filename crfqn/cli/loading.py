@@ -1,14 +1,16 @@
-"""Model files for the commands: the estimator, its recipe, the features of new files."""
+"""Model files for the commands: the model or estimator, its recipe, and how files of new items are read for it."""
+
+from __future__ import annotations
 
 import codecs
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from crfqn.data.hybrid import Features
 from crfqn.data.label_arrays import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.data.tokenizers import Tokenizer
-from crfqn.data_options import OF_TEMPLATES, SOURCE
+from crfqn.data_options import COMMAND_LINE, OF_TEMPLATES
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, named_places, shorten
 from crfqn.model.answers import gives_probabilities
@@ -42,42 +44,48 @@ from crfqn.recipes import Observed, load_recipe, observe, sources
 from crfqn.recipes.finding import column_named
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import holds_letters, pixel_map
+from crfqn.recipes.sources import Origin
 
 if TYPE_CHECKING:
-    from crfqn.taxonomy.tree import LabelTree
+    from crfqn.estimators.estimator import Estimator
+    from crfqn.model.item_model import ItemModel
+    from crfqn.model.sequences import SequenceModel
+
+LoadedModel: TypeAlias = "SequenceModel | ItemModel | Estimator"  # the estimator for kinds without a Model
 
 Result = TypeVar("Result")
-# Positions: numpy takes 3 to 13 us more for each, of 7 to 41 labels, and an estimator 2 s to be imported.
-MOST_LIGHT = 200_000
-ADVICE = "`crfqn convert --n-columns N` makes a model that knows how many come before it"
+# Positions that numpy alone labels: it takes 3 to 13 us more for each (7 to 41 labels), and importing an estimator
+# takes 2 s.
+MAX_NUMPY_POSITIONS = 200_000
+COLUMNS_ADVICE = "`crfqn convert --n-columns N` makes a model that knows how many come before it"
 
 
 class Labeller:
-    """Model of a file that labels: by numpy alone at first, by compiled code from MOST_LIGHT positions on.
+    """Model of a file that labels MAX_NUMPY_POSITIONS positions with numpy alone, and further ones with compiled code.
 
-    The labels are the same; what scikit-learn and numba take to start is what numpy takes for so many positions.
+    The labels are the same. scikit-learn and numba take as long to start as numpy takes for so many positions.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = read_any(path)
         self._n_positions = 0
         self.is_light = self._file.kind in MODEL_CLASSES
-        self.model = model_of(self._file) if self.is_light else restored(self._file)
+        self.model: LoadedModel = model_of(self._file) if self.is_light else restored(self._file)
 
-    def model_for(self, X: Any) -> Any:
-        """Return the model for the next items."""
+    def model_for(self, X: Any) -> LoadedModel:
+        """Return the model for the next items, X."""
         if self.is_light:
             if hasattr(X, "n_positions"):
                 self._n_positions += X.n_positions
             else:
                 self._n_positions += X.shape[0] if hasattr(X, "shape") else sum(map(len, X))
-            if self._n_positions > MOST_LIGHT:
+            if self._n_positions > MAX_NUMPY_POSITIONS:
                 self.model, self.is_light = restored(self._file), False
         return self.model
 
 
-def restored(file: ModelFile) -> Any:
-    """Return the estimator of a model file, crfqn's own or CRFsuite's."""
+def restored(file: ModelFile) -> Estimator:
+    """Return the estimator of a model file, of crfqn or of CRFsuite."""
     if file.metadata.get("naming") == CRFSUITE_NAMING and not file.table("settings"):  # CRFsuite's own
         from crfqn.interchange import crfsuite
 
@@ -87,23 +95,18 @@ def restored(file: ModelFile) -> Any:
     return restore(file)
 
 
-def check_threshold(threshold: float | None, model: Any, path: Path) -> None:
-    """Raise InputError for a least probability of labels, and a model that labels without probabilities."""
+def check_threshold_option(threshold: float | None, model: LoadedModel, path: Path) -> None:
+    """Raise InputError for --threshold if the model has no probabilities of single labels."""
     if threshold is not None and "threshold" not in signature(model.predict).parameters:
         raise InputError(
-            f"{path}: --threshold is for models of one label an item or position; this is no such one"
+            f"{path}: --threshold is for models with one label per item or position; this is another kind"
         )
     if threshold is not None and not gives_probabilities(model):
         raise InputError(f"{path}: --threshold is for models with probabilities, and this model has none")
 
 
-def tree_of(model: Any) -> "LabelTree | None":
-    """Return the taxonomy of the model's labels, None if it has none."""
-    return getattr(model, "tree_", None)
-
-
-def recipe_of(model: Any, path: Path) -> Recipe | None:
-    """Return the recipe that a model was trained by; None if it was trained otherwise."""
+def recipe_of(model: LoadedModel, path: Path) -> Recipe | None:
+    """Return the recipe that a model was trained from; None if it was trained otherwise."""
     table = model.training_.get("recipe")
     if table is None:
         return None
@@ -115,23 +118,25 @@ def recipe_of(model: Any, path: Path) -> Recipe | None:
     return parse_recipe(table, source)
 
 
-def features_of(model: Any, recipe: Recipe | None, path: Path) -> Featurizer | None:
-    """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
+def stored_features(model: LoadedModel, recipe: Recipe | None, path: Path) -> Featurizer | None:
+    """Return the features of documents that the model file holds; None for sequences, and without a recipe."""
     if recipe is None or hasattr(model, "vocabulary"):
         return None
     features = model.featurizer_
     if features is None:
-        raise ModelFileError(f"{path}: its features cannot be read: it has none, and its recipe makes some")
+        raise ModelFileError(
+            f"{path}: its features cannot be read: the file has none, but its recipe requires some"
+        )
     used = getattr(model, "kept_features_", ())
     if features.n_columns != model.n_features_in_ or not np.isin(used, features.columns).all():
         raise ModelFileError(f"{path}: its features are not those that its weights are of")
     return features
 
 
-def feature_names(model: Any, path: Path) -> Any:
-    """Return the names of the features by column, those of the recipe; None for a model that has them itself."""
+def feature_names(model: LoadedModel, path: Path) -> Mapping[int, str] | Sequence[str] | None:
+    """Return the names of the features by column, those of the recipe; None if the model has the names itself."""
     recipe = recipe_of(model, path)
-    features = features_of(model, recipe, path)
+    features = stored_features(model, recipe, path)
     if features is not None:
         return dict(zip(features.columns.tolist(), features.names, strict=True))
     if recipe is None or recipe.features.kind != "pixel-pairs":
@@ -141,20 +146,20 @@ def feature_names(model: Any, path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Input:
-    """File for a model: how its features (and labels) are read."""
+    """A file for a model, and how its features and labels are read."""
 
-    source: str | None  # `-` is standard input; None: the test part of the model's own data
+    source: str | None  # `-` is standard input; None: the test part of the data that the model was trained on
     format: str | None
-    observe: Callable[[Any], Observed]  # of the source, or of a part of it
-    cut: Cut | None = None  # into parts; None: it is read as a whole
+    observe: Callable[[Origin | Part], Observed]  # reads the source, or a part of it
+    cut: Cut | None = None  # how to cut it into parts; None: it is read as a whole
     encoding: str = "utf-8"
-    max_item_length: int | None = None  # lines; None: as of `read_parts`
+    max_item_length: int | None = None  # lines; None: the default of `read_parts`
 
     def parts(self, use: Callable[[Observed], Result]) -> Iterable[tuple[Part | None, Any, Result | None]]:
-        """Yield each part (None for a file that is read as a whole), its data and the value of `use`, None without
-        items."""
+        """Yield each part (None for a file that is read as a whole), its data, and the value of `use` (None if the part
+        has no items)."""
 
-        def used(source: Any) -> tuple[Any, Result]:
+        def used(source: Origin | Part) -> tuple[Any, Result]:
             observed = self.observe(source)
             return observed.data, use(observed)
 
@@ -171,7 +176,7 @@ class Input:
 
 
 def open_input(
-    model: Any,
+    model: LoadedModel,
     path: Path,
     source: str | None,
     *,
@@ -181,12 +186,15 @@ def open_input(
     is_labeled: bool = False,
     label: str | None = None,
 ) -> Input:
-    """Return how to read a file, standard input (-) or, for None, the test part of the model's own data.
+    """Return how to read a file, standard input (-) or, for None, the test part of the model's training data.
 
-    `format` is by default inferred from the file's name or first lines, `encoding` that of the training files (UTF-8
-    for JSON and CoNLL-U). `keeps_blank`: a blank line among texts is a document without words. `is_labeled`: labels
-    are needed; where the model does not know the number of columns, the last one is taken for them, with a message.
-    `label` is the column of the labels, by default that of the training files."""
+    format : by default inferred from the file's name or first lines
+    encoding : by default that of the training files, UTF-8 for JSON and CoNLL-U
+    keeps_blank : whether a blank line among texts is a document without words
+    is_labeled : whether labels are needed; if the model does not know the number of columns, the last one is taken as
+        the label, with a message
+    label : the column of the labels, by default that of the training files
+    """
     recipe = recipe_of(model, path)
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():
@@ -210,7 +218,7 @@ def open_input(
         _check_takes_label(label, name, find_format(name).options())
         options["label"] = label
 
-    def observe_labeled(origin: Any) -> Observed:
+    def observe_labeled(origin: Origin | Part) -> Observed:
         labeled: Any = read(origin, name, encoding=encoding, **options)
         return Observed(labeled.inputs, labeled.known_labels(), labeled)
 
@@ -220,19 +228,19 @@ def open_input(
 def _columns_form(
     model: Any, source: str, format: str | None, encoding: str, is_labeled: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return the format of a file for a model of templates without a recipe, and the options it is read with."""
+    """Return the format of a file for a model of templates without a recipe, and the options for reading the file."""
     vocabulary = model.vocabulary.source
     columns, has_more = vocabulary["columns"], vocabulary["has_more_columns"]
     usual = sources.OF_FEATURES["words"]
     lines, name = first_lines(source, encoding), format or sources.format_of_name(source)
     is_regular = has_more and len({*map(len, word_rows(lines))}) == 1
     if name is None and is_regular and not sniff_titled(lines):
-        name = usual  # as many columns in each line are no sentences
+        name = usual  # lines with equal numbers of columns are not sentences
     labels = {*map(label_text, model.classes_)}
     row = find_format(name or sources.format_of_columns(lines, columns, labels, usual))
     if has_more and "has_more" in row.options():
         if is_labeled:
-            say(f"{shown_name(source)}: the last column is taken for the label; {ADVICE}")
+            say(f"{shown_name(source)}: the last column is taken for the label; {COLUMNS_ADVICE}")
         return row.name, {"columns": columns, "has_more": True, "is_labeled": is_labeled}
     options = sources.column_options(row.name, columns)
     if row.is_uncut:
@@ -242,7 +250,7 @@ def _columns_form(
 
 
 def _features_form(path: Path, source: str, format: str | None, encoding: str) -> str:
-    """Return the format of a file for a model of features; InputError for raw text and columns of words."""
+    """Return the format of a file for a model of features; InputError for raw text and for columns of words."""
     if format is None:
         lines, named = first_lines(source, encoding), sources.format_of_name(source)
         is_of_words = bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
@@ -263,7 +271,7 @@ def _features_form(path: Path, source: str, format: str | None, encoding: str) -
 
 
 def _input_of_recipe(
-    model: Any,
+    model: LoadedModel,
     path: Path,
     recipe: Recipe,
     source: str | None,
@@ -272,27 +280,28 @@ def _input_of_recipe(
     keeps_blank: bool,
     label: str | None,
 ) -> Input:
-    """Return how a file is read for a model of a recipe, or the test part of the recipe's data; see `open_input`."""
+    """Return how to read a file, or the test part of the recipe's data, for a model of a recipe; see `open_input`."""
     if source is None:
         check_own_files(recipe, path)
         command_files.read(sources.files_of(recipe))
-    kind, columns, features = recipe.features.kind, None, features_of(model, recipe, path)
+    kind, columns, features = recipe.features.kind, None, stored_features(model, recipe, path)
     if features is not None:
         columns = features.columns_read
     elif kind == "windows":
         columns = recipe.features.column_names
     elif kind in OF_TEMPLATES:
-        if model.vocabulary is None or not model.vocabulary.encodes_items:
+        vocabulary: Any = getattr(model, "vocabulary", None)
+        if vocabulary is None or not vocabulary.encodes_items:
             raise ModelFileError(
-                f"{path}: the file is damaged: its recipe has templates, and its features were made without"
+                f"{path}: the file is damaged: its recipe has templates, but its features were made without them"
             )
-        columns = list(model.vocabulary.source["columns"])
+        columns = list(vocabulary.source["columns"])
     if kind == "pixel-pairs":
         is_whole, name = source is None or holds_letters(source), sources.OF_FEATURES[kind]
         return Input(source, name, partial(observe, recipe), None if is_whole else _cut(name))
     data, options = recipe.data, {}
     if source is None and label is not None:
-        raise InputError(f"--label {label}: expected beside a file")
+        raise InputError(f"--label {label}: expected with a file")
     if source is not None:
         lines, labels = first_lines(source, encoding or data.encoding), {*map(label_text, model.classes_)}
         name = find_format(format or sources.format_of_new(recipe, source, lines, columns, labels)).name
@@ -326,17 +335,19 @@ def _check_takes_label(label: str, format: str, taken: Collection[str]) -> None:
 
 
 def check_own_files(recipe: Recipe, path: Path) -> None:
-    """Raise InputError for data files that only the model file names, as it may come from anyone: the recipe that the
-    model was trained by must still be in its place and name the same files."""
+    """Raise InputError unless the recipe that the model was trained from still exists and names the same files.
+
+    A model file may come from an attacker, so the file alone must not decide which data files are opened.
+    """
     files = recipe.data.train, recipe.data.test, recipe.structure.taxonomy
     if recipe.data.dataset:
         return
-    if recipe.source.name == SOURCE:
+    if recipe.source.name == COMMAND_LINE:
         raise InputError(
             f"{path}: trained on {files[0]} by --data, without a recipe; name a labelled file to evaluate on"
         )
     problem = "is not there"
-    with suppress(RecipeError, OSError, ValueError):  # not to be read, or a name that no file can have
+    with suppress(RecipeError, OSError, ValueError):  # unreadable, or an invalid file name
         if recipe.source.is_file():
             present = load_recipe(recipe.source)
             if (present.data.train, present.data.test, present.structure.taxonomy) == files:
@@ -349,14 +360,14 @@ def check_own_files(recipe: Recipe, path: Path) -> None:
 
 
 def say_share(tokenizer: Tokenizer | None) -> None:
-    """Tell the user the share of training tokens that a tokenizer of raw text gets right, if it is too low."""
+    """Print the fraction of training tokens that a tokenizer of raw text gets right, if the fraction is too low."""
     if tokenizer is not None and tokenizer.share is not None and tokenizer.share < ENOUGH:
         text = share_text(tokenizer)
         say(f"{text[0].upper()}{text[1:]}.")
 
 
 def _warn_of_utf8(source: str, encoding: str) -> None:
-    """Warn of a file that looks like UTF-8 but is read in the training files' other encoding."""
+    """Warn about a file that looks like UTF-8 but is read in another encoding, that of the training files."""
     start = read_start(source)[0]
     if "utf" in codecs.lookup(Source(source, encoding).codec).name or start.isascii():
         return
@@ -364,26 +375,26 @@ def _warn_of_utf8(source: str, encoding: str) -> None:
         codecs.getincrementaldecoder("utf-8")().decode(start)  # its last character may be cut
         say(
             f"Warning: {shown_name(source)} looks like UTF-8 and is read as {encoding}, the encoding of the training "
-            "files; --encoding utf-8 reads it as such"
+            "files; --encoding utf-8 reads it as UTF-8"
         )
 
 
-def _cut(format: str, **options: Any) -> Cut | None:
+def _cut(format: str, **options: object) -> Cut | None:
     cut = find_format(format).cut if format else None
     return None if cut is None else cut(**options)
 
 
 class KnownItems:
-    """Counts the items of a file without a feature that the model knows; scores of such items alone mean nothing."""
+    """Counts the items of a file without a feature that the model knows: scores of only such items are meaningless."""
 
-    def __init__(self, model: Any, path: Path, name: str, format: str | None) -> None:
+    def __init__(self, model: LoadedModel, path: Path, name: str, format: str | None) -> None:
         self._model, self._path, self._name, self._format = model, path, name, format
         self._n_items = self._n_unknown = 0
-        self._first: Any = None
+        self._first: object = None
 
     @contextmanager
     def counted(self, observed: Observed) -> Iterator[None]:
-        """Count items while they are labelled; those without positions do not count."""
+        """Count items while they are labelled, except items without positions."""
         items = observed.y or ()
         self._n_items += self._model.ANSWERS.n_answered(items)
         if self._first is None and observed.data is not None and not hasattr(observed.data.inputs, "tocsr"):
@@ -396,7 +407,7 @@ class KnownItems:
             warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
     def check(self) -> None:
-        """Raise InputError, with features of the model and of the file, where no item had one that is known."""
+        """Raise InputError, with features of the model and of the file, if no item had a known feature."""
         if not 0 < self._n_items == self._n_unknown:
             return
         names, knows = feature_names(self._model, self._path) or getattr(self._model, "names", None), ""
@@ -409,8 +420,8 @@ class KnownItems:
 
 
 def check_labelled(observed: Observed, name: str, is_first: bool = True, input: Input | None = None) -> None:
-    """Raise InputError unless all items of a file, or of a part of it, have labels; of a table with the names of its
-    columns. Readers refuse sequences with gaps."""
+    """Raise InputError unless all items of a file, or of a part of it, have labels; for a table with the names of its
+    columns. Readers refuse sequences in which some labels are missing."""
     labels = observed.y
     if labels is None and is_first:
         columns = [] if input is None else _titles_of(input.source, input.format, input.encoding)
@@ -428,7 +439,7 @@ def check_labelled(observed: Observed, name: str, is_first: bool = True, input: 
 
 
 def _titles_of(source: str | None, format: str | None, encoding: str) -> list[str]:
-    """Return the names of a table's columns, of files that can be read again."""
+    """Return the names of a table's columns, if the file can be read again."""
     names = find_format(format).titles if format else None
     if source in (None, STANDARD_INPUT) or names is None:
         return []
@@ -436,9 +447,11 @@ def _titles_of(source: str | None, format: str | None, encoding: str) -> list[st
 
 
 def with_dense(path: Path, X: Any) -> Features:
-    """Return the dense block of a file (the array of a .npy file, or the only one of a .npz file) beside the items of a
-    data file, in the order of its rows: one an item, of sequences one a position. DataError, naming the file, where
-    they do not fit together."""
+    """Return items joined with the dense block of a file: the array of a .npy file, or the only one of a .npz file.
+
+    The block has one row per item, for sequences one per position, in the order of the data file. DataError, naming the
+    file, if the block does not match the items.
+    """
     try:
         dense: Any = np.load(path, allow_pickle=False)
         if not isinstance(dense, np.ndarray):
@@ -447,7 +460,7 @@ def with_dense(path: Path, X: Any) -> Features:
                 dense = dense[names[0]] if len(names) == 1 else None
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
-    except Exception as error:  # numpy, zip and zlib each have their own of damaged files
+    except Exception as error:  # numpy, zip and zlib raise different errors for damaged files
         raise DataError(f"{path}: expected an array of numbers in a .npy or .npz file of numpy's") from error
     if dense is None:
         raise DataError(f"{path}: expected one array, got {len(names)}: {', '.join(names)}")
@@ -468,19 +481,21 @@ def with_dense(path: Path, X: Any) -> Features:
         raise DataError(f"{path}: {error}") from None
 
 
-def input_with_dense(input: Input, model: Any, path: Path, dense: Path | None) -> Input:
-    """Return an input with the dense block of a file beside it. InputError for a model with a dense block and no file,
-    or a file and no dense block."""
+def input_with_dense(input: Input, model: LoadedModel, path: Path, dense: Path | None) -> Input:
+    """Return an input whose items are joined with the dense block of a file.
+
+    InputError for a model with a dense block and no file, or without a dense block and a file.
+    """
     if dense is None and not model.n_dense_:
         return input
     if dense is None:
         raise InputError(
-            f"{path}: trained beside a dense block of {model.n_dense_} columns; --dense FILE names the items' own"
+            f"{path}: trained with a dense block of {model.n_dense_} columns; expected --dense FILE"
         )
     if not model.n_dense_:
         raise InputError(f"{path}: --dense: trained without a dense block")
 
-    def observe_both(source: Any) -> Observed:
+    def observe_both(source: Origin | Part) -> Observed:
         observed = input.observe(source)
         X = with_dense(dense, observed.X)
         if X.n_dense != model.n_dense_:

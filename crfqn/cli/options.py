@@ -1,7 +1,7 @@
-"""Options that commands share or that belong together: each is declared once, with its name, type and help.
+"""Options that commands share: each is declared once, with its name, type and help.
 
-A dataclass here is one argument of a command, and its fields are the options that a user sees; `with_option_groups`
-translates. This module loads with every call of `crfqn`, so it imports nothing heavy.
+A dataclass here is one argument of a command, and its fields are options of the command line; `with_option_groups`
+converts between the two. Every call of `crfqn` imports this module, so it imports nothing heavy.
 """
 
 import difflib
@@ -20,7 +20,7 @@ from typer.core import TyperCommand
 
 from crfqn.choices import BY_FEATURE, LOSSES, STRUCTURED
 from crfqn.cli.output import command_files
-from crfqn.data_options import DATA_OPTIONS, DEV_OPTIONS, FORMAT, SECTIONS, Key, Option, keys_in
+from crfqn.data_options import DATA_OPTIONS, DEV_OPTIONS, FORMAT_HELP, SECTIONS, Key, Option, keys_in
 from crfqn.errors import InputError
 from crfqn.messages import bounded, shorten
 from crfqn.model.label_constraints import LabelConstraints
@@ -28,9 +28,9 @@ from crfqn.numerals import number_in, whole_number_in
 from crfqn.parameters import NAMES_ELSEWHERE, OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
 
 METAVARS = {float: "NUMBER", int: "INTEGER", str: "NAME"}
-CHOICES = {"loss": (*LOSSES,)}  # which have estimators of their own
-# Of names that there are elsewhere and that no option has: the argument of the command.
-ARGUMENTS = {
+LOSS_CHOICES = {"loss": (*LOSSES,)}  # of the option --loss: all, also those that only one estimator has
+# The argument of the command for parameters of other libraries that are no option here.
+ARGUMENTS_ELSEWHERE = {
     **dict.fromkeys(("min_freq", "minfreq"), ("min_count", "")),
     **{
         "scoring": ("metric", ""),
@@ -39,19 +39,19 @@ ARGUMENTS = {
         "warm_start": ("start", ""),
     },
 }
-WORDS = {"true": True, "false": False}
-# Parameters of commands that name files to read, and files to write; commands know the files of their recipes.
-READS = (
+FLAG_WORDS = {"true": True, "false": False}
+# Parameters of commands that name files to read, and files to write. Commands register the files of recipes.
+INPUT_PARAMETERS = (
     *("data", "test", "dev", "start", "dense", "templates", "taxonomy"),
     *(name for name, row in BY_FEATURE.items() if row.read_file),
     *("model", "input", "source"),
 )
-WRITES = ("output", "csv", "plot", "target")
-UPDATES = {
+OUTPUT_PARAMETERS = ("output", "csv", "plot", "target")
+REPLACED_INPUTS = {
     "train": "start",
     "calibrate": "model",
-}  # what the output of a command may replace: it is read before
-MORE = {  # what the help says of a parameter besides what the table does
+}  # the input that the output of a command may replace, because it is read before
+HELP_DETAILS = {  # appended to a parameter's description in the help
     **dict.fromkeys(("l1", "group_l1"), "; auto: by the data"),
     "loss": f"; of chains and taxonomies {' or '.join(STRUCTURED)}, of ranking recipes none; "
     f"{' and '.join(name for name, form in STRUCTURED.items() if form.solvers)} of these needs L2 only (--l1 0)",
@@ -68,21 +68,21 @@ MORE = {  # what the help says of a parameter besides what the table does
 }
 
 # How `crfqn cv` and `crfqn path` cut the training items into folds.
-FOLDS = "shuffled by a fixed seed; folds of items with one label each have equal shares of the labels"
+FOLDS_HELP = "shuffled by a fixed seed; folds of items with one label each have equal shares of the labels"
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-QUIET = "No progress and messages, {} only."
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help=QUIET.format("warnings and errors"))]
+QUIET_HELP = "No progress and messages, {} only."
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help=QUIET_HELP.format("warnings and errors"))]
 QuietResultOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help=QUIET.format("the result, warnings and errors"))
+    bool, typer.Option("--quiet", "-q", help=QUIET_HELP.format("the result, warnings and errors"))
 ]
-FormatOption = Annotated[str | None, typer.Option("--format", help=FORMAT)]
+FormatOption = Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)]
 
-DENSE = (
-    "A .npy or .npz file with a dense block of features beside those of the data file: one row per item, or per "
-    "position of sequences."
+DENSE_HELP = (
+    "A .npy or .npz file with a dense block of features in addition to those of the data file: one row per item, "
+    "for sequences one row per position."
 )
-DenseOption = Annotated[Path | None, typer.Option("--dense", help=DENSE)]
+DenseOption = Annotated[Path | None, typer.Option("--dense", help=DENSE_HELP)]
 LabelOption = Annotated[
     str | None,
     typer.Option(
@@ -105,21 +105,23 @@ ThresholdOption = Annotated[
         "--threshold",
         min=0,
         max=1,
-        help="The least probability of a label, at each position of a sequence. Without one that is so probable there "
-        "is no label: a line has - for it, JSON null. In a taxonomy the label is the most specific node of at least "
-        "this probability on the way down to the most probable children.",
+        help="The minimum probability of a label, at each position of a sequence. If no label is so probable, a line "
+        "has -, and JSON has null. In a taxonomy the label is the most specific node with this probability on the path "
+        "from the top to the most probable children.",
     ),
 ]
 
 
-def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
-    """Declare an option of a group: its help, its names if not the field's, its default and what typer checks."""
+def option(help: str, *names: str, default: object = None, **limits: Any) -> Any:
+    """Declare an option of a group: its help, names if they differ from the field's, default and limits for typer."""
     return field(default=default, metadata={"option": typer.Option(*names, help=help, **limits)})
 
 
 def parse_value(rule: Parameter, text: str) -> Any:
-    """Return the value of a text of the command line: a number, numbers, true or false, or the text; typer.BadParameter
-    where the parameter does not take it."""
+    """Return the value of a text of the command line: a number, numbers, true or false, or the text.
+
+    typer.BadParameter if the parameter does not allow it.
+    """
     if rule.reader is not None:
         try:
             return rule.reader(text)
@@ -129,7 +131,14 @@ def parse_value(rule: Parameter, text: str) -> Any:
         lambda text: tuple(map(whole_number_in, text.split(","))),
         lambda text: tuple(text.split(",")),
     )
-    readers: tuple[Any, ...] = (whole_number_in, _number, numbers, WORDS.__getitem__, str, texts)
+    readers: tuple[Callable[[str], object], ...] = (
+        whole_number_in,
+        _number,
+        numbers,
+        FLAG_WORDS.__getitem__,
+        str,
+        texts,
+    )
     for read in readers[rule.kind is float :]:
         with suppress(ValueError, KeyError):
             if rule.allows(value := read(text)):
@@ -144,8 +153,10 @@ def _number(text: str) -> float:
 
 
 def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
-    """Return a row of a table as a field of a group, whose default is None. A row without help is a parameter of the
-    estimators: `PARAMETERS` has its values and its description."""
+    """Return a row of a table of options as a field of a group, with default None.
+
+    A row without help is a parameter of the estimators, whose values and description are in `PARAMETERS`.
+    """
     dashed = f"--{name.replace('_', '-')}"
     names: tuple[str, ...]
     limits: dict[str, Any] = {"rich_help_panel": row.panel}
@@ -160,7 +171,7 @@ def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
     else:
         rule = PARAMETERS[row.key]
         words = () if row.is_number else rule.words
-        rule = replace(rule, is_optional=False, words=words, choices=CHOICES.get(row.key, rule.choices))
+        rule = replace(rule, is_optional=False, words=words, choices=LOSS_CHOICES.get(row.key, rule.choices))
         kind = bool if rule.kind is bool and not words else Any
         names = OPTION_NAMES.get(row.key, (f"{dashed}/--no-{dashed[2:]}" if kind is bool else dashed,))
         choices = f": {', '.join(rule.choices[:-1])} or {rule.choices[-1]}" if rule.choices else ""
@@ -176,16 +187,23 @@ def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
 
 
 def parameter_option(name: str, panel: str | None = None) -> Any:
-    """Return the option of a parameter that stands alone."""
+    """Return the option of a parameter of the estimators, for a command without groups."""
     return table_option(name, Option("", name, panel, ""))[2].metadata["option"]
 
 
 def overrides(name: str, left_out: Collection[str] = (), **more: str) -> type:
-    """Return the group of the options of all parameters except those `left_out`. `more` extends the help of some,
-    which, like l2, must be numbers."""
+    """Return the group of the options of all parameters except those `left_out`.
+
+    `more` extends the help of some; these, like l2, must be numbers.
+    """
     rows = {
         key: Option(
-            "", key, panel or None, "", more.get(key, MORE.get(key, "")), is_number=key in ("l2", *more)
+            "",
+            key,
+            panel or None,
+            "",
+            more.get(key, HELP_DETAILS.get(key, "")),
+            is_number=key in ("l2", *more),
         )
         for panel, keys in OPTIONS.items()
         for key in keys
@@ -194,11 +212,11 @@ def overrides(name: str, left_out: Collection[str] = (), **more: str) -> type:
     return make_dataclass(name, [table_option(key, row) for key, row in rows.items()])
 
 
-# Data of one's own in the place of a recipe, in `crfqn train`, `path` and `cv`.
+# Data files instead of a recipe, in `crfqn train`, `path` and `cv`.
 DataOptions = make_dataclass("DataOptions", [table_option(*item) for item in DATA_OPTIONS.items()])
-# The model that a training starts from, and items that it is scored on while it runs, in `crfqn train`.
+# The model that training starts from, and the validation items, in `crfqn train`.
 DevOptions = make_dataclass("DevOptions", [table_option(*item) for item in DEV_OPTIONS.items()])
-# Parameters of the estimator that replace the recipe's, in `crfqn train` and `cv`; `crfqn path` chooses l1 itself.
+# Parameters of the estimator that replace those of the recipe, in `crfqn train` and `cv`; `crfqn path` chooses l1.
 TrainOverrides = overrides("TrainOverrides")
 PathOverrides = overrides(
     "PathOverrides",
@@ -210,10 +228,10 @@ PathOverrides = overrides(
 # fmt: off
 @dataclass(frozen=True)
 class ClusterOptions:
-    """Where the data are held during a training, in `crfqn train`."""
+    """The workers that hold the data during training, in `crfqn train`."""
 
-    scheduler: str | None = option("Train on the workers of the Dask cluster that has its scheduler here, tcp://...; "
-        "they read the files of --data, a shard each.", rich_help_panel="Cluster")
+    scheduler: str | None = option("Train on the workers of the Dask cluster with this scheduler, tcp://...; each "
+        "worker reads shards of the files of --data.", rich_help_panel="Cluster")
     workers: int | None = option("Train on this number of worker processes of this machine.", min=1,
         rich_help_panel="Cluster")
     worker_timeout: Any = field(default=None, metadata={"option": parameter_option("worker_timeout", "Cluster")})
@@ -221,18 +239,18 @@ class ClusterOptions:
 
 @dataclass(frozen=True)
 class PathOptions:
-    """The grid of `crfqn path`, how its models are scored, when to stop, and where the results go."""
+    """The grid of `crfqn path`, the scoring of its models, its limits, and the output files."""
 
-    n_values: int | None = option("The number of pairs of l1 and l2 to try: those of the recipe first, then pairs "
-        "around them in steps of factor 3 (default 9). With --l1 or --patience the number of values of l1 (default "
-        "20).", "--values", min=1)
-    l1: float | None = option("Instead, descend from the l1 with which all weights are zero to this one (group_l1 for "
-        "a penalty over rows).", min=0)
-    holdout: float = option("The share of the training items that models are scored on.", default=0.1, min=0, max=1)
+    n_values: int | None = option("The number of pairs of l1 and l2 to try: first the pair of the recipe, then "
+        "pairs around it in steps of factor 3 (default 9). With --l1 or --patience the number of values of l1 "
+        "(default 20).", "--values", min=1)
+    l1: float | None = option("Try decreasing values of l1 instead (group_l1 for a penalty over rows), from the "
+        "one at which all weights are zero to this one.", min=0)
+    holdout: float = option("The fraction of the training items that models are scored on.", default=0.1, min=0, max=1)
     cv: int | None = option(f"Score by cross-validation with this number of folds instead. The training items are "
-        f"{FOLDS}.", min=2)
-    patience: int | None = option("Descend, and stop after this number of values without a better score; without "
-        "--l1 at the latest at a tenth of auto or 1/100 of the largest value.", min=1)
+        f"{FOLDS_HELP}.", min=2)
+    patience: int | None = option("Try decreasing values of l1, and stop after this number of values without a "
+        "better score; without --l1 at the latest at a tenth of auto, or at 1/100 of the largest value.", min=1)
     max_seconds: Any = field(default=None, metadata={"option": parameter_option("max_seconds")})
     csv: Path | None = option("Write the table here, as CSV.")
     plot: Path | None = option("Draw accuracy, non-zeros, gap and seconds here (.png, .svg, .pdf).")
@@ -241,7 +259,7 @@ class PathOptions:
 
 @dataclass(frozen=True)
 class PredictOptions:
-    """The columns that `crfqn predict` writes, and how it chooses labels; None where the user asked for nothing."""
+    """The columns that `crfqn predict` writes, and how it chooses labels; None if an option was not given."""
 
     with_marginals: bool = option("Add the probabilities of labels, as label:p, tab-separated: of all labels for a "
         "position, of the 10 most probable labels for a document.", "--marginals", default=False)
@@ -254,8 +272,8 @@ class PredictOptions:
     threshold: ThresholdOption = None
     with_score: bool = option("Write the log-probability of the labels in nats: in a line @log-probability TAB number "
         "before a sequence, as number TAB label for a document.", "--score", default=False)
-    as_json: bool = option("Write one JSON object per line instead, with the labels and what other options ask "
-        "for.", "--json",
+    as_json: bool = option("Write one JSON object per line instead, with the labels and the values that other "
+        "options request.", "--json",
         default=False)
     format: FormatOption = None
     dense: DenseOption = None
@@ -265,8 +283,8 @@ class PredictOptions:
         "punctuation. Default: on if the model reads only words and the input looks like sentences.", "--text",
         default=False)
     encoding: EncodingOption = None
-    max_item_length: int | None = option("The number of lines that a sequence may have, since all of it is in memory "
-        "before it is labelled. Default: 1,000,000 of standard input and pipes, which may never end; any of files.",
+    max_item_length: int | None = option("The largest number of lines of a sequence, as it is in memory as a whole. "
+        "Default: 1,000,000 for standard input and pipes, which may never end; unlimited for files.",
         min=1)
 
     @property
@@ -276,7 +294,7 @@ class PredictOptions:
 
     @property
     def labelling(self) -> dict[str, Any]:
-        """What there is of constraints and a threshold, as arguments of `predict` and `decode`."""
+        """The given constraints and threshold, as arguments of `predict` and `decode`."""
         least = {} if self.threshold is None else {"threshold": self.threshold}
         return self.constraints.arguments | least
 
@@ -286,21 +304,23 @@ ThreadsOption = Annotated[Any, parameter_option("n_threads")]
 
 
 class Command(TyperCommand):
-    """A command that refuses a repeated option, unless its values form a set, suggests a known one for an unknown, and
-    notes the files that it is given."""
+    """A command that refuses a repeated option unless its values form a list, suggests a known option for an unknown
+    one, and registers the files on the command line."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Return the context of a command line; usage errors are bounded as other messages are."""
+        """Return the context of a command line; messages of usage errors are shortened as all messages are."""
         try:
             return super().make_context(*arguments, **options)
-        except Exception as error:  # whose class has no public name in typer
+        except Exception as error:  # click's class has no public name in typer
             if hasattr(error, "message"):
                 error.message = bounded(error.message)
             raise
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line; usage error for a repeated or an unknown option. Suggestions come from the names of
-        other libraries and of Python, or from similar names."""
+        """Parse the command line; usage error for a repeated or an unknown option.
+
+        Suggestions come from the names of other libraries and of Python, or from similar names.
+        """
         try:
             texts, _, occurrences = self.make_parser(ctx).parse_args([*args])
         except Exception as error:
@@ -309,7 +329,7 @@ class Command(TyperCommand):
             name: str = getattr(error, "option_name", "")
             options = {p.name: p.opts[0] for p in self.get_params(ctx) if p.opts[0][:1] == "-"}
             key = name.lstrip("-").replace("-", "_")
-            parameter, words = ARGUMENTS.get(key) or NAMES_ELSEWHERE.get(key, (key, ""))
+            parameter, words = ARGUMENTS_ELSEWHERE.get(key) or NAMES_ELSEWHERE.get(key, (key, ""))
             close = difflib.get_close_matches(name, options.values(), n=3)
             hint = f"did you mean {' or '.join(close)}?" if close else f"{ctx.command_path} --help lists all"
             if parameter in options and (not words or words.startswith(parameter)):
@@ -321,16 +341,20 @@ class Command(TyperCommand):
                     f"{'/'.join([*option.opts[:1], *option.secondary_opts])} given twice; expected it once"
                 )
         remaining = super().parse_args(ctx, args)
-        named = [texts.get(name) or [] for name in READS if name != UPDATES.get(str(self.name))]
+        named = [
+            texts.get(name) or [] for name in INPUT_PARAMETERS if name != REPLACED_INPUTS.get(str(self.name))
+        ]
         inputs = chain.from_iterable([each] if isinstance(each, str) else each for each in named)
-        outputs = [ctx.params[name] for name in WRITES if ctx.params.get(name) is not None]
+        outputs = [ctx.params[name] for name in OUTPUT_PARAMETERS if ctx.params.get(name) is not None]
         command_files.named = [*inputs], outputs
         return remaining
 
 
-def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Take each dataclass parameter of `function` as its fields, for typer to make an option of each; a dict that is
-    annotated by one has them by name."""
+def with_option_groups(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Return `function` with each parameter that is a dataclass replaced by its fields, which typer makes options.
+
+    A dict parameter that is annotated by a dataclass receives the options by name.
+    """
     signature = inspect.signature(function)
     groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
@@ -347,7 +371,7 @@ def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:
             parameters.append(inspect.Parameter(rule.name, inspect.Parameter.KEYWORD_ONLY, **how))
 
     @wraps(function)
-    def run(**options: Any) -> Any:
+    def run(**options: Any) -> int | None:
         for name, group in groups.items():
             values = {rule.name: options.pop(rule.name) for rule in fields(group)}
             options[name] = group(**values) if signature.parameters[name].annotation is group else values

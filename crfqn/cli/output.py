@@ -1,7 +1,7 @@
-"""What the commands print and write: messages to stderr, results to stdout, or to a file as a whole or not at all.
+"""Output of the commands: messages to stderr, results to stdout or, atomically, to a file.
 
-Text of model files and data may come from anyone: control codes are shown, not obeyed. Escape sequences could move
-the cursor, retitle the window or hide lines, line ends could forge lines, marks of direction could change the order.
+Texts of model files and data may come from an attacker, so control characters are escaped: escape sequences could move
+the cursor, retitle the window or hide lines; line ends could forge lines; direction marks could change the order.
 """
 
 import codecs
@@ -13,23 +13,26 @@ import sys
 from collections.abc import Iterable
 from glob import escape, glob
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.data.files import BYTES_ENCODING, STANDARD_INPUT, Source, pack
 from crfqn.errors import InputError
-from crfqn.messages import CONTROL, bounded, tell, written_out
+from crfqn.messages import CONTROL_CHARACTERS, bounded, tell, written_out
 
-CONTROL_BUT_LINES = re.compile(CONTROL.pattern.replace("\x00-\x1f", "\x00-\x09\x0b-\x1f"))
+FileIdentity: TypeAlias = (
+    tuple[int, int] | str
+)  # device and inode; the real path of a file that does not exist yet
+CONTROL_BUT_LINES = re.compile(CONTROL_CHARACTERS.pattern.replace("\x00-\x1f", "\x00-\x09\x0b-\x1f"))
 
 
 def printable_lines(text: str) -> str:
-    """Return a text with its control characters written out, but for line ends."""
+    """Return a text with its control characters escaped, except line ends."""
     return CONTROL_BUT_LINES.sub(written_out, text)
 
 
-def to_json(content: Any) -> str:
-    """Return JSON that a terminal can show: control characters are escaped, NaN and infinity are null."""
+def to_json(content: object) -> str:
+    """Return JSON that a terminal can show: control characters are escaped; NaN and infinity become null."""
     from crfqn.data.model_file import null_for_nan
 
     text = json.dumps(null_for_nan(content), indent=2, ensure_ascii=False, allow_nan=False)
@@ -38,28 +41,28 @@ def to_json(content: Any) -> str:
 
 
 def say(message: str = "") -> None:
-    """Print a message for the person at the terminal, to stderr, if it can be shown."""
+    """Print a message to stderr, if it can be written."""
     tell(printable_lines(bounded(message)))
 
 
 class LostInputError(InputError):
-    """An output that would replace an input."""
+    """Raised for an output that would replace an input."""
 
 
 class CommandFiles:
-    """The files that the running command reads and writes: no output replaces an input or another output.
+    """Input and output files of the running command; an output may not replace an input or another output.
 
-    `begin` notes the files that the command line names, and commands note those of recipes, of models and of defaults.
-    Links and other spellings of a name are the same file.
+    `begin` registers the files of the command line; commands register those of recipes, models and defaults. Links and
+    other spellings of a path are the same file.
     """
 
     def __init__(self) -> None:
-        self.named: tuple[list[str], list[Path]] = [], []  # inputs and outputs of the command line
-        self._inputs: set[Any] = set()
-        self._outputs: dict[Any, str] = {}
+        self.named: tuple[list[str], list[Path]] = [], []  # inputs and outputs on the command line
+        self._inputs: set[FileIdentity] = set()
+        self._outputs: dict[FileIdentity, str] = {}
 
     def begin(self) -> None:
-        """Forget the files of an earlier command and note those that the command line names; errors as of both."""
+        """Forget the files of an earlier command and register those of the command line."""
         self._inputs, self._outputs = set(), {}
         (inputs, outputs), self.named = self.named, ([], [])
         for output in outputs:
@@ -67,8 +70,10 @@ class CommandFiles:
         self.read(inputs)
 
     def read(self, names: Iterable[str | Path]) -> None:
-        """Note inputs, given as names, folders, patterns or `-`; names without a file are left to whoever reads them.
-        InputError where one of them is an output."""
+        """Register inputs: names, folders, patterns or `-`. Names without a file are ignored here.
+
+        InputError if an input is an output.
+        """
         for name in map(str, names):
             files = [name] if os.path.exists(name) or name == STANDARD_INPUT else glob(name, recursive=True)
             if os.path.isdir(name):
@@ -80,8 +85,10 @@ class CommandFiles:
                 self._inputs.add(identity)
 
     def write(self, output: str | Path) -> None:
-        """Note an output and check that it can be written. InputError where it is an input or another output,
-        ModelFileError where it cannot be written."""
+        """Register an output and check that it can be written.
+
+        InputError if it is an input or another output, ModelFileError if it cannot be written.
+        """
         self.claim(output)
         if str(output) != STANDARD_INPUT and (
             _status(output) or os.path.isdir(output) or not os.path.exists(output)
@@ -89,11 +96,13 @@ class CommandFiles:
             check_writable(output)
 
     def claim(self, output: str | Path) -> None:
-        """Note an output whose folder may be made later; InputError where it is an input or another output."""
+        """Register an output whose folder may not exist yet; InputError if it is an input or another output."""
         name, status = str(output), _status(output)
         if name == STANDARD_INPUT or (status is None and os.path.exists(output)):  # pipes, devices, folders
             return
-        identity = os.path.realpath(output) if status is None else (status.st_dev, status.st_ino)
+        identity: FileIdentity = (
+            os.path.realpath(output) if status is None else (status.st_dev, status.st_ino)
+        )
         if identity in self._inputs:
             raise LostInputError(_lost(name))
         if identity in self._outputs:
@@ -111,11 +120,10 @@ def _lost(output: str) -> str:
 
 
 def _status(name: str | Path) -> os.stat_result | None:
-    """Return what the system knows of a regular file, `-` for the one that standard input comes from; None for
-    others."""
+    """Return the `stat` of a regular file, for `-` of the file that is standard input; None for other files."""
     try:
         status = os.fstat(sys.stdin.fileno()) if str(name) == STANDARD_INPUT else os.stat(name)
-    except (OSError, ValueError, AttributeError):  # no such file, no name of a file, no standard input
+    except (OSError, ValueError, AttributeError):  # no such file, an invalid name, or no standard input
         return None
     return status if stat.S_ISREG(status.st_mode) else None
 
@@ -123,8 +131,10 @@ def _status(name: str | Path) -> os.stat_result | None:
 def write_text(
     output: Path | None, parts: str | Iterable[str | bytes], encoding: str = BYTES_ENCODING
 ) -> None:
-    """Write text in an encoding to a file, compressed as its name says, or part by part to standard output (None and
-    `-`); a terminal has an encoding of its own."""
+    """Write text in an encoding to a file, or part by part to standard output (None and `-`).
+
+    The extension of the file's name determines the compression. A terminal is written in the terminal's encoding.
+    """
     parts = [parts] if isinstance(parts, str) else parts
     source = Source(None, encoding)
     if output is None or str(output) == STANDARD_INPUT:
@@ -142,27 +152,27 @@ def write_text(
     if not output.exists() or output.is_file() or output.is_dir():
         replace_file(
             output, (pack(piece, str(output)) for piece in pieces)
-        )  # each allows for several streams
+        )  # every compression allows several streams in a file
         return
     try:
         with open(output, "wb") as stream:  # a pipe or a device
             for piece in pieces:
                 stream.write(piece)
                 stream.flush()
-    except BrokenPipeError:  # nobody reads on, which is no error
+    except BrokenPipeError:  # the reader has closed the pipe, which is no error
         raise
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror or error}") from error
 
 
-BYTES_OR_NUMBERS = (
-    "crfqn.bytes_or_numbers"  # the name of `_bytes_or_numbers` among Python's handlers of errors
-)
+BYTES_OR_NUMBERS = "crfqn.bytes_or_numbers"  # the name of `_bytes_or_numbers` as a codec error handler
 
 
 def prepare_stdout() -> None:
-    """Write UTF-8 into files and pipes whatever the system's locale is; bytes that are no UTF-8 are written as they
-    were read, and shown by their numbers on a terminal, as other lone surrogates always are."""
+    """Make stdout write UTF-8 to files and pipes in every locale.
+
+    Bytes that are not UTF-8 are written unchanged. On a terminal they are escaped, as other lone surrogates always are.
+    """
     if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
         if sys.stdout.isatty():
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -179,11 +189,11 @@ def _bytes_or_numbers(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def close_streams() -> None:
-    """Flush stdout and stderr now, so that a reader who left changes neither the messages nor the code of the exit."""
+    """Flush stdout and stderr, so that a closed pipe changes neither the messages nor the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if stream is None:  # closed by the caller
             continue
         try:
             stream.flush()
-        except OSError:  # a full disk has been reported by then
+        except OSError:  # a full disk has been reported before
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

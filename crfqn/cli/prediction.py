@@ -1,8 +1,10 @@
-"""`crfqn predict`: labels for new items, a line each, sequences with a blank line after each; or a JSON object an item.
+"""`crfqn predict`: writes one label per line, with a blank line after each sequence, or one JSON object per item.
 
-Labels are written as they are, for other programs to read. Only where one holds control characters (line ends and tabs
-among them), which would break the lines or steer a terminal, are these written out (`crfqn.messages.printable`).
+Labels are written unchanged for other programs to read. Only control characters, line ends and tabs included, are
+escaped (`crfqn.messages.printable`), because they would break the lines or control a terminal.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -12,11 +14,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crfqn.cli.loading import Input, Labeller, check_threshold, input_with_dense, open_input
+from crfqn.cli.loading import (
+    Input,
+    Labeller,
+    LoadedModel,
+    check_threshold_option,
+    input_with_dense,
+    open_input,
+)
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import command_files, say, write_text
 from crfqn.data.files import BYTES_ENCODING, STANDARD_INPUT, Part, is_blank
@@ -26,24 +35,33 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable
 from crfqn.model.answers import LABEL_SETS, LABELS, SEQUENCES, add_tokens, answer_parts, gives_probabilities
-from crfqn.readers.labelled_items import Documents
+from crfqn.readers.labelled_items import Documents, Labeled
 from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, rewritten, written_batches
 
-BLOCK = 1000  # documents at a time
+if TYPE_CHECKING:
+    from crfqn.estimators.estimator import Estimator
+    from crfqn.model.item_model import ItemModel
+    from crfqn.model.sequences import SequenceModel
+
+DOCUMENT_BATCH = (
+    1000  # documents that are labelled at a time, which bounds the memory for their probabilities
+)
 JSON_LINES = "jsonl"
-MOST_LABELS = 10  # with their probabilities, unless the user says how many
-NO_LABEL = "-"  # where no label has the probability of --threshold
+MAX_LABELS = 10  # written with their probabilities, unless --top sets another number
+NO_LABEL = "-"  # written if no label has the probability of --threshold
 
 
-def predict(
+def write_predictions(
     path: Path,
     sources: list[str] | None,
     output: Path | None,
     output_dir: Path | None,
     options: PredictOptions,
 ) -> None:
-    """Write one label per line for the items of `sources`, by default standard input: to `output` or stdout one source
-    after the other, or each to the file of its name in `output_dir`."""
+    """Write one label per line for the items of `sources`, by default standard input.
+
+    All sources go to `output` or stdout, one after the other, or each to the file with its name in `output_dir`.
+    """
     sources = sources or [STANDARD_INPUT]
     if len(sources) > 1 or output_dir is not None:
         _check_sources(sources, output, output_dir, options)
@@ -57,15 +75,15 @@ def predict(
     format = options.format
     if options.is_text:
         if format is not None:
-            raise InputError(f"--text: raw text is a format of its own; leave out --format {format}")
-        format = FORMS[model.ANSWERS].text_format
+            raise InputError(f"--text: raw text is a format, too; leave out --format {format}")
+        format = ANSWER_FORMS[model.ANSWERS].text_format
     inputs, encodings = [], []
     for source in sources:
         input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
         input = replace(input, max_item_length=options.max_item_length)
         inputs.append(input_with_dense(input, model, path, options.dense))
         is_json = options.as_json or (options.to == JSON_LINES and input.format != JSON_LINES)
-        is_utf8 = is_json or "utf-8" in input.encoding.lower()  # as JSON always is
+        is_utf8 = is_json or "utf-8" in input.encoding.lower()  # JSON always is UTF-8
         encodings.append(BYTES_ENCODING if is_utf8 else input.encoding)
     if output_dir is None:
         other = next((i for i, encoding in enumerate(encodings) if encoding != encodings[0]), None)
@@ -109,8 +127,8 @@ def _check_sources(
 
 
 def _targets(sources: list[str], output_dir: Path) -> list[Path]:
-    """Return the file that the labels of each source go to; InputError where one cannot be written, or would replace
-    an input or the labels of another source."""
+    """Return the output file of each source; InputError if a file cannot be written, or would replace an input or the
+    output of another source."""
     if output_dir.exists() and not output_dir.is_dir():
         raise InputError(f"--output-dir {output_dir}: expected a folder, got a file")
     targets = [output_dir / Path(source).name for source in sources]
@@ -129,8 +147,8 @@ def _targets(sources: list[str], output_dir: Path) -> list[Path]:
 
 
 def _joined(labeller: Labeller, inputs: list[Input], options: PredictOptions) -> Iterator[str | bytes]:
-    """Yield the text of one input after the other. Between two rewritten files a byte order mark is removed and a
-    missing line end added."""
+    """Yield the text of one input after the other; between two rewritten files, remove a byte order mark and add a
+    missing line end."""
     last: str | bytes = ""
     for i, input in enumerate(inputs):
         for j, text in enumerate(_predictions(labeller, input, options)):
@@ -143,7 +161,7 @@ def _joined(labeller: Labeller, inputs: list[Input], options: PredictOptions) ->
 
 
 def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
-    """Yield what is written for each part of the input."""
+    """Yield the output for each part of the input."""
     if options.as_json or (options.to == JSON_LINES and (input.format != JSON_LINES or _needs(options))):
         yield from _json_texts(labeller, input, options)
         return
@@ -163,7 +181,7 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
                         yield from written_batches([(one, [labels])], format)
         return
     if options.to is None:
-        write = FORMS[labeller.model.ANSWERS].write
+        write = ANSWER_FORMS[labeller.model.ANSWERS].write
         texts = input.parts(lambda seen: "".join(write(labeller.model_for(seen.X), seen.X, options)))
         yield from (text for _, _, text in texts if text is not None)
         return
@@ -173,12 +191,12 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
     input_format = None if input.format is None else FORMATS[input.format]
     is_same = (
         input_format is not None and input_format.write is format.write is not None
-    )  # conll and conll2000 are
+    )  # as for conll and conll2000
     if input.cut is not None and is_same:
         for part, data, labels in parts:
             if part is not None and (data is None or can_be_rewritten(data)):
                 yield rewritten(part, data, labels or ())
-            elif data is not None:  # an array of JSON
+            elif data is not None:  # a JSON array
                 yield from written_batches([(data, labels)], format)
     else:
         batches = ((data, labels) for _, data, labels in parts if data is not None)
@@ -187,12 +205,12 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
 
 def _check(model: Any, path: Path, options: PredictOptions) -> None:
     """Raise InputError for options that do not fit the model, or each other."""
-    for name, reason in FORMS[model.ANSWERS].refused.items():
+    for name, reason in ANSWER_FORMS[model.ANSWERS].refused.items():
         if getattr(options, name) is not None:
             raise InputError(f"{path}: {reason}")
     if options.once is not None:
         model.single_runs(options.constraints.once)
-    check_threshold(options.threshold, model, path)
+    check_threshold_option(options.threshold, model, path)
     names = getattr(model, "node_names", model.classes_)
     is_text = not options.as_json and options.to is None
     if options.threshold is not None and is_text and NO_LABEL in map(_written, names):
@@ -220,7 +238,7 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
 
 
 def _needs(options: PredictOptions) -> list[str]:
-    """Return the options, of those that are asked for, that need probabilities."""
+    """Return the given options that need probabilities."""
     asked = {
         "--marginals": options.with_marginals,
         "--top": options.top,
@@ -231,8 +249,8 @@ def _needs(options: PredictOptions) -> list[str]:
     return [name for name, is_asked in asked.items() if is_asked]
 
 
-def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
-    """Yield the text of each sequence, blank line included."""
+def _sequences(model: SequenceModel | Estimator, inputs: Any, options: PredictOptions) -> Iterator[str]:
+    """Yield the text of each sequence, with its blank line."""
     if options.with_score:
         paths, scores = model.decode(inputs, **options.labelling)
     else:
@@ -251,16 +269,16 @@ def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
         yield "\n".join(lines) + "\n\n"
 
 
-def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
-    """Yield a line a document: its log-probability and the most probable labels if asked for, its label always."""
-    for first in range(0, inputs.shape[0], BLOCK):
-        part = inputs[first : first + BLOCK]
+def _documents(model: ItemModel | Estimator, inputs: Any, options: PredictOptions) -> Iterator[str]:
+    """Yield one line per document: its label, with its log-probability and other probable labels if requested."""
+    for first in range(0, inputs.shape[0], DOCUMENT_BATCH):
+        part = inputs[first : first + DOCUMENT_BATCH]
         labels, scores = _best(model, part, options)
         columns = [[",".join(map(_written, model.ANSWERS.labels_of(label)))] for label in labels]
         if options.with_score:
             columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
         if options.with_marginals or options.top:
-            top = options.top or MOST_LABELS
+            top = options.top or MAX_LABELS
             with without_warnings():
                 rows = model.predict_proba(part)
             for line, row in zip(columns, rows, strict=True):
@@ -270,8 +288,13 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
 
 
 class AnswerForm(NamedTuple):
-    """How answers of a kind are written: the format of raw text and what writes its lines, the number of items at a
-    time (None: all of a part), and why options are refused."""
+    """How answers of a kind are written.
+
+    text_format : the format of raw text
+    write : yields the lines
+    block : the number of items at a time, None for all of a part
+    refused : options that the kind does not have, with the reason
+    """
 
     text_format: str
     write: Callable[[Any, Any, PredictOptions], Iterator[str]]
@@ -279,18 +302,18 @@ class AnswerForm(NamedTuple):
     refused: dict[str, str]
 
 
-OF_ITEMS = AnswerForm("text", _documents, BLOCK, {
+OF_ITEMS = AnswerForm("text", _documents, DOCUMENT_BATCH, {
     "once": "--once is for models of sequences",
     "n_best": "--n-best is for sequences; --top K gives the labels of a document",
 })  # fmt: skip
 OF_SEQUENCES = AnswerForm("raw", _sequences, None, {
     "top": "--top is for items with one label; this model labels sequences",
 })  # fmt: skip
-FORMS = {LABELS: OF_ITEMS, LABEL_SETS: OF_ITEMS, SEQUENCES: OF_SEQUENCES}
+ANSWER_FORMS = {LABELS: OF_ITEMS, LABEL_SETS: OF_ITEMS, SEQUENCES: OF_SEQUENCES}
 
 
-def _written(label: Any) -> str:
-    """Return a label as a line shows it."""
+def _written(label: object) -> str:
+    """Return a label for a line of output."""
     return NO_LABEL if label is None else printable(label_text(label))
 
 
@@ -310,13 +333,23 @@ def _json_texts(labeller: Labeller, input: Input, options: PredictOptions) -> It
                 raise InputError(f"{data.where(item, 0)}: {error}") from None
 
 
-def _with_input(part: Part | None, data: Any, answers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the items of the input with their answers. In a part of JSON lines the labels are replaced; in other
-    formats (`part` is None) known labels stay, and the model's are `predicted`."""
+def _with_input(
+    part: Part | None, data: Labeled | Documents, answers: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the items of the input with their answers.
+
+    In a part of JSON lines the labels are replaced. In other formats (`part` is None) known labels stay, and predicted
+    labels have the key `predicted`.
+    """
     place = "label" if isinstance(data, Documents) else "labels"
     labels = [answer.pop("labels" if "labels" in answer else "label") for answer in answers]
     if part is not None:
-        texts = [[*map(_text, one)] if isinstance(one, list) else _text(one) for one in labels]
+        texts = [
+            ["" if label is None else label_text(label) for label in one]
+            if isinstance(one, list)
+            else ("" if one is None else label_text(one))
+            for one in labels
+        ]
         lines = [line for line in rewritten(part, data, texts).split("\n") if not is_blank(line)]
     else:
         lines = "".join(map(str, written_batches([(data, None)], find_format(JSON_LINES)))).split("\n")[:-1]
@@ -327,26 +360,21 @@ def _with_input(part: Part | None, data: Any, answers: list[dict[str, Any]]) -> 
         yield item | answer
 
 
-def _text(label: Any) -> str:
-    """Return a label as readers have it, the empty text for none."""
-    return "" if label is None else label_text(label)
-
-
-def _answers(model: Any, data: Any, X: Any, options: PredictOptions) -> list[dict[str, Any]]:
-    """Return the answers for some items, numbers with six digits."""
+def _answers(model: LoadedModel, data: Any, X: Any, options: PredictOptions) -> list[dict[str, Any]]:
+    """Return the answers for some items, with numbers of six digits."""
     answers: list[dict[str, Any]] = [{} for _ in range(data.n_items)]
     if isinstance(data.inputs, TokenColumns) and not isinstance(data, Documents):
         words, ends = data.inputs.texts[data.inputs.names[0]], data.inputs.offsets.tolist()
         for i, answer in enumerate(answers):
             add_tokens(answer, words[ends[i] : ends[i + 1]], data.spans and data.spans[i])
-    block = FORMS[model.ANSWERS].block or max(len(answers), 1)
+    block = ANSWER_FORMS[model.ANSWERS].block or max(len(answers), 1)
     for first in range(0, len(answers), block):
         _fill(answers[first : first + block], model, X[first : first + block], options)
     return [_rounded(answer) for answer in answers]
 
 
-def _fill(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOptions) -> None:
-    """Add the requested parts; only the first one warns of unknown features."""
+def _fill(answers: list[dict[str, Any]], model: LoadedModel, X: Any, options: PredictOptions) -> None:
+    """Add the requested parts; only the first one warns about unknown features."""
     parts = answer_parts(
         model,
         probabilities=options.with_score,
@@ -361,13 +389,13 @@ def _fill(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOpt
         for add in parts:
             add(answers, X, options.constraints)
     for answer in answers:
-        if isinstance(answer.get("marginals"), dict):  # of an item: those of the most probable labels
+        if isinstance(answer.get("marginals"), dict):  # of a single item: keep its most probable labels
             ranked = sorted(answer["marginals"].items(), key=lambda pair: -pair[1])
-            answer["marginals"] = dict(ranked[: options.top or MOST_LABELS])
+            answer["marginals"] = dict(ranked[: options.top or MAX_LABELS])
 
 
 def _rounded(content: Any) -> Any:
-    """Return JSON values with numbers of six digits, labels as they are."""
+    """Return JSON values with numbers of six digits; labels stay unchanged."""
     if isinstance(content, float):
         return round(content, 6)
     if isinstance(content, dict):
@@ -379,14 +407,14 @@ def _rounded(content: Any) -> Any:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Suppress warnings of unknown features, which have been counted when the items were labelled."""
+    """Suppress warnings about unknown features, which have been counted when the items were labelled."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownFeaturesWarning)
         yield
 
 
-def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
-    """Return the label of each document, None where the threshold leaves none, and its log-probability."""
+def _best(model: LoadedModel, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
+    """Return the label of each document, None if the threshold excludes all, and its log-probability."""
     if not gives_probabilities(model):
         return model.ANSWERS.predict(model, inputs), None
     return model.decode(inputs, **options.labelling)

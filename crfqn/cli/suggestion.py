@@ -1,6 +1,8 @@
-"""`crfqn suggest`: the items that a model is least sure of, to be labelled next."""
+"""`crfqn suggest`: writes the items with the largest uncertainty of a model, to be labelled next."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,10 +24,13 @@ from crfqn.report.facts import fitted_model
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-SIMILAR = 0.8  # cosine of the counts of features
+    from crfqn.arrays import Vector
+    from crfqn.recipes import Observed
+
+MAX_COSINE = 0.8  # between the feature counts of two suggested items with --diverse
 
 
-def suggest(
+def write_suggestions(
     path: Path,
     source: str,
     n: int,
@@ -38,7 +43,7 @@ def suggest(
     encoding: str | None,
     as_json: bool,
 ) -> None:
-    """Write the n items of a file that the model is least sure of, as they stand in the file, or as JSON lines."""
+    """Write the n items of a file with the largest uncertainty, as in the file, or as JSON lines."""
     find_measure(measure)
     command_files.read([source])
     labeller = Labeller(path)
@@ -48,17 +53,17 @@ def suggest(
     input = open_input(model, path, source, format=format, encoding=encoding)
     input = input_with_dense(input, model, path, dense)
 
-    def measured(seen: Any) -> tuple[Any, Any]:
+    def measured(seen: Observed) -> tuple[Vector, csr_array | None]:
         values = labeller.model_for(seen.X).uncertainty(seen.X, measure)
         return values, _feature_counts(light, seen.X) if is_diverse else None
 
     head, n_items, counts = "", 0, []
-    items: list[tuple[float, int, Any]] = []  # -value, number, and lines or data and the number in it
+    items: list[tuple[float, int, Any]] = []  # -value, number, and lines, or data and the number in it
     for part, data, result in input.parts(measured):
         if result is None:
             continue
         values, of_features = result
-        contents: Any = ((data, i) for i in range(data.n_items))
+        contents: Iterable[object] = ((data, i) for i in range(data.n_items))
         if part is not None and (can_be_rewritten(data) or find_format(input.format).is_uncut):
             contents = _lines(input, part, data)
             if not n_items and input.cut is not None:  # the titles of a table
@@ -78,7 +83,7 @@ def suggest(
 
 
 def _lines(input: Input, part: Part, data: Any) -> Iterator[str]:
-    """Yield the lines of each item, those before its first position included where blank lines part the items."""
+    """Yield the lines of each item, with those before its first position if blank lines separate the items."""
     lines = part.text.split("\n")
     starts = [data.places.line(i) - part.first for i in range(data.n_items)]
     has_blank_lines = FORMATS[input.format or ""].cut is by_blank_lines
@@ -95,7 +100,7 @@ def _lines(input: Input, part: Part, data: Any) -> Iterator[str]:
 def _written(
     input: Input, head: str, items: list[tuple[float, int, Any]], as_json: bool
 ) -> Iterator[str | bytes]:
-    """Yield the items as text, or a JSON object each; data that was not read by lines in the input's format."""
+    """Yield the items as text or JSON objects; items that were not read by lines are written in the input's format."""
     if as_json:
         for value, number, content in items:
             answer: dict[str, Any] = {"item": number, "uncertainty": round(-value, 6)}
@@ -114,8 +119,8 @@ def _written(
         yield from written_batches(batches, find_format(input.format))
 
 
-def _feature_counts(model: Any, X: Any) -> "csr_array":
-    """Return the sums of the features of each item that the model knows, as rows of length 1."""
+def _feature_counts(model: Any, X: object) -> csr_array:
+    """Return the sum of the known features of each item, as rows of Euclidean length 1."""
     from scipy.sparse import csr_array, diags_array
 
     rows, ends = model.feature_rows(X)
@@ -129,15 +134,15 @@ def _feature_counts(model: Any, X: Any) -> "csr_array":
 
 
 def _different(
-    items: list[tuple[float, int, Any]], counts: list["csr_array"], n: int
+    items: list[tuple[float, int, Any]], counts: list[csr_array], n: int
 ) -> list[tuple[float, int, Any]]:
-    """Return the first n items, without those that are too similar to one before."""
+    """Return the first n items without those that are too similar to an earlier one."""
     from scipy.sparse import vstack
 
     matrix = vstack(counts, format="csr")
     nearest, chosen = np.zeros(matrix.shape[0]), []
     for item in items:
-        if nearest[item[1]] <= SIMILAR:
+        if nearest[item[1]] <= MAX_COSINE:
             chosen.append(item)
             if len(chosen) == n:
                 break

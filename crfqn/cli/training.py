@@ -1,4 +1,6 @@
-"""`crfqn train` and `crfqn quickstart`: train by a recipe, save the model and print a summary."""
+"""`crfqn train` and `crfqn quickstart`: train from a recipe, save the model and print a summary."""
+
+from __future__ import annotations
 
 import math
 import tempfile
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.cli.exits import ExitCode, Interrupts
-from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of, with_dense
+from crfqn.cli.loading import check_labelled, feature_names, say_share, with_dense
 from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import command_files, say, to_json
 from crfqn.data.items import Handover, check_weighted_labels
@@ -42,14 +44,18 @@ from crfqn.result import Status
 from crfqn.threads import available_cores
 
 if TYPE_CHECKING:
+    from crfqn.estimators.estimator import Estimator
     from crfqn.metrics.evaluation import Scores
 
 FIRST_CHOICE = "ocr"
-MANY_LINES = 1_000  # of the only item of a file: more than sentences have, and few files hold one document
-FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
+MIN_SUSPECT_LINES = 1_000  # of a file with one item: longer than any sentence, so blank lines may be missing
+FETCH_TIMEOUT, FETCH_LIMIT = (
+    3.0,
+    20.0,
+)  # seconds without data, and for the whole download: so that a first run starts soon
 
 
-def train(
+def train_recipe(
     name_or_path: str | None,
     data: Mapping[str, Any],
     output: Path | None,
@@ -62,8 +68,11 @@ def train(
     as_json: bool,
     is_quiet: bool,
 ) -> int:
-    """Train from a recipe, with `settings` that are not None instead of its parameters; return the exit code. `dev` has
-    the files of validation items and the model to start from."""
+    """Train from a recipe and return the exit code.
+
+    `settings` that are not None replace the parameters of the recipe. `dev` has the files of validation items and the
+    model to start from.
+    """
     is_clustered = cluster != ClusterOptions()
     if dense is not None and (not data["data"] or data["test"] or dev["dev"] or is_clustered):
         raise InputError(
@@ -72,7 +81,7 @@ def train(
     recipe = chosen_recipe(name_or_path, data)
     of_dev = [f"--{name}" for name in ("metric", "patience") if dev[name] is not None]
     if of_dev and not (dev["dev"] or recipe.data.names("dev")):
-        raise InputError(f"{of_dev[0]}: expected with --dev FILE, whose items it is about")
+        raise InputError(f"{of_dev[0]}: expected with --dev FILE, whose items are scored")
     output = noted_files(recipe, output, settings["checkpoint"])
     with Interrupts() as interrupts, cluster_of(cluster) as client:
         of_cluster = {"dask_client": client, "worker_timeout": cluster.worker_timeout}
@@ -91,17 +100,17 @@ def train(
 
 @contextmanager
 def cluster_of(options: ClusterOptions) -> Iterator[Any]:
-    """Open a client of a running Dask cluster, or of new worker processes; None where no cluster is asked for.
-    InputError where dask is missing or there is no scheduler."""
+    """Open a client of a running Dask cluster or of new worker processes; yield None if no option requests a cluster.
+
+    InputError if dask is not installed or no scheduler answers.
+    """
     if options.scheduler is None and options.workers is None:
         if options.worker_timeout is not None:
-            raise InputError(
-                "--worker-timeout: expected beside --scheduler or --workers; there is no cluster to wait for"
-            )
+            raise InputError("--worker-timeout: expected with --scheduler or --workers; there is no cluster")
         yield None
         return
     if options.scheduler is not None and options.workers is not None:
-        raise InputError("--workers: they are started here; expected it or --scheduler, got both")
+        raise InputError("--workers: they are started on this machine; expected it or --scheduler, got both")
     try:
         from distributed import Client, LocalCluster
     except ImportError:
@@ -122,7 +131,7 @@ def cluster_of(options: ClusterOptions) -> Iterator[Any]:
 
 
 def chosen_recipe(name_or_path: str | None, options: Mapping[str, Any]) -> Recipe:
-    """Return the named recipe, or the one that `--data` and the options beside it make; InputError for both at once."""
+    """Return the named recipe, or the one made from `--data` and its options; InputError for both together."""
     chosen = {name: value for name, value in options.items() if value not in (None, [])}
     if name_or_path is None:
         if "data" not in chosen:
@@ -131,13 +140,13 @@ def chosen_recipe(name_or_path: str | None, options: Mapping[str, Any]) -> Recip
     if chosen:
         option = next(iter(chosen)).replace("_", "-")
         raise InputError(
-            f"--{option}: a recipe says so itself; give a recipe or --data FILE (of several files each by --data)"
+            f"--{option}: a recipe has this setting itself; give a recipe, or --data FILE for each file"
         )
     return load_recipe(name_or_path)
 
 
 def noted_files(recipe: Recipe, output: Path | None, checkpoint: str | None = None) -> Path:
-    """Note the files of a recipe as inputs, and its model file, unless another one is given, and the checkpoint as
+    """Register the files of a recipe as inputs, its model file (unless `output` is given) and the checkpoint as
     outputs; return the model file."""
     command_files.read(files_of(recipe))
     checkpoint = checkpoint or recipe.solver.settings.get("checkpoint")
@@ -150,10 +159,11 @@ def noted_files(recipe: Recipe, output: Path | None, checkpoint: str | None = No
 
 
 def read_data(recipe: Recipe, settings: Mapping[str, Any]) -> Prepared:
-    """Return the data of a recipe, which are read after its settings and those that override them have been checked;
-    weights of labels are checked by the labels. Warn of a file that is a single long item, which is seldom what is
-    meant."""
-    model: Any = build_estimator(recipe, **settings)
+    """Check the settings of a recipe and those that override them, then read its data and check the class weights.
+
+    Warn about a file that is a single long item, which is probably a mistake.
+    """
+    model: Estimator = build_estimator(recipe, **settings)
     model.check_parameters()
     prepared = prepare(recipe)
     if isinstance(getattr(model, "class_weight", None), Mapping):
@@ -165,39 +175,42 @@ def read_data(recipe: Recipe, settings: Mapping[str, Any]) -> Prepared:
 
 
 def _warn_of_one_item(recipe: Recipe, names: list[str], labels: list[Any]) -> None:
-    """Warn where all rows of a table, or MANY_LINES lines of columns, are one sequence; say how to separate items."""
+    """Warn if all rows of a table, or MIN_SUSPECT_LINES lines of columns, are one sequence."""
     if recipe.structure.kind != "chain" or not names or len(labels) != 1 or recipe.data.sentence:
         return
     name, n_lines = format_of(recipe, names[0]), len(labels[0])
     if "sentence" in find_format(name).options():
         lines, remedy = "rows", ", a column called sentence or sent_id, or --sentence COLUMN"
-    elif n_lines >= MANY_LINES and find_format(name).cut is by_blank_lines:
+    elif n_lines >= MIN_SUSPECT_LINES and find_format(name).cut is by_blank_lines:
         lines, remedy = "lines", " between them"
     else:
         return
     say(
-        f"Warning: {Path(names[0]).name}: all its {lines} ({n_lines:,}) are one item; blank lines{remedy} would tell "
-        "items apart"
+        f"Warning: {Path(names[0]).name}: all its {lines} ({n_lines:,}) are one item; blank lines{remedy} separate "
+        "items"
     )
 
 
 def model_to_start_from(path: Path, prepared: Prepared) -> Any:
-    """Return the model of a file, of crfqn or another tool. Where features are learnt from the data, its weights move
-    to the columns of the new features of the same names; InputError for a model without names of features."""
+    """Return the model of a file, of crfqn or another tool.
+
+    If features are learnt from the data, its weights move to the columns of the new features with the same names;
+    InputError for a model without names of features.
+    """
     from crfqn import interchange
 
     model = interchange.read(path)
     if prepared.features is None or not hasattr(model, "coef_"):
         return model
     named = feature_names(model, path) if model.training_ else None
-    if named is None:
+    if not isinstance(named, Mapping):
         raise InputError(
-            f"--start {path}: expected a model that `crfqn train` made of such data, which knows its features' names"
+            f"--start {path}: expected a model that `crfqn train` made from such data, which has names of features"
         )
     from scipy.sparse import csr_array
 
     new, old = prepared.features, model.coef_.tocoo()
-    column_of = dict(zip(new.names, new.columns.tolist(), strict=True))
+    column_of: dict[str | None, int] = dict(zip(new.names, new.columns.tolist(), strict=True))
     columns = np.array([column_of.get(named.get(column), -1) for column in old.col.tolist()], np.int64)
     stays = columns >= 0
     shape = old.shape[0], new.n_columns
@@ -207,8 +220,8 @@ def model_to_start_from(path: Path, prepared: Prepared) -> Any:
 
 
 def dev_items(recipe: Recipe, prepared: Prepared, dev: list[str] | None) -> tuple[Any, list[Any]] | None:
-    """Return features and labels of the files `dev`, else of the recipe's dev files, None without any; note their
-    places."""
+    """Return features and labels of the files `dev`, else of the recipe's dev files, None without any; store their
+    places in `prepared`."""
     names = dev or recipe.data.names("dev")
     if not names:
         return None
@@ -220,13 +233,13 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: list[str] | None) -> tupl
     return observed.X, labels_like(y, prepared.y_train)
 
 
-def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool, is_quiet: bool) -> int:
-    """Train on handwritten words if they are at hand or come in seconds, else on digits; return the exit code."""
+def train_first_model(output: Path | None, *, n_threads: int | None, as_json: bool, is_quiet: bool) -> int:
+    """Train on handwritten words if they are here or download in seconds, else on digits; return the exit code."""
     with Interrupts() as interrupts:
         words, reason = dataset(FIRST_CHOICE), ""
         try:
             if not words.locate() and not is_quiet:
-                say(f"Handwritten words are trained on if they come within {FETCH_LIMIT:.0f} s ...")
+                say(f"Downloading handwritten words, for at most {FETCH_LIMIT:.0f} s ...")
             words.fetch(timeout=FETCH_TIMEOUT, limit=FETCH_LIMIT)
             recipe = load_recipe(FIRST_CHOICE)
             prepared = prepare(recipe)
@@ -241,7 +254,7 @@ def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool, is_
             prepared = prepare(recipe)
         output = noted_files(recipe, output)
         if not is_quiet:
-            say("The first run on a machine compiles for some seconds before the first line appears.")
+            say("The first run on a machine compiles for some seconds before it prints the first line.")
         how: dict[str, Any] = {"as_json": as_json, "is_quiet": is_quiet}
         code = _fit_and_save(recipe, prepared, output, {"n_threads": n_threads}, interrupts, {}, **how)
     if as_json or is_quiet:
@@ -270,7 +283,7 @@ def _fit_and_save(
     is_quiet: bool,
     dtype: str = "float64",
 ) -> int:
-    model: Any = build_estimator(
+    model: Estimator = build_estimator(
         recipe,
         taxonomy=prepared.given_taxonomy,
         verbose=int(not is_quiet),
@@ -291,7 +304,10 @@ def _fit_and_save(
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
         code = interrupts.code
-    elif model.result_.status.is_regular or _is_stationary(model):
+    elif model.result_.status.is_regular or (
+        # with class weights a chain's loss is not convex, and a stationary point is the best possible end
+        model.result_.status is Status.STATIONARY and getattr(model, "class_weight", None)
+    ):
         code = ExitCode.OK
     else:
         say(f"Not converged ({model.result_.message}); the model is saved and usable.")
@@ -303,7 +319,7 @@ def _fit_and_save(
 
         with named_places(prepared.test_places):
             scores = score(model, prepared.X_test, prepared.y_test)
-        with interrupts.during("saving"):  # again, as scores that cannot be computed must not lose the model
+        with interrupts.during("saving"):  # saved again: an error in scoring must not lose the model
             model.training_ = model.training_ | {"test_scores": scores.headline()}
             save_model(model, output, dtype)
     if as_json or not is_quiet:
@@ -312,14 +328,9 @@ def _fit_and_save(
     return code
 
 
-def _is_stationary(model: Any) -> bool:
-    """Return whether the training ended at a stationary point of a loss that is not convex: there is no better end."""
-    return model.result_.status is Status.STATIONARY and bool(getattr(model, "class_weight", None))
-
-
 @contextmanager
 def quiet_training(interrupts: Interrupts) -> Iterator[None]:
-    """Let the first signal end a training, without a ConvergenceWarning: message and exit code tell the user."""
+    """Let the first signal stop a training; suppress ConvergenceWarning, as message and exit code report the same."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings(), interrupts.during("training"):
@@ -327,20 +338,22 @@ def quiet_training(interrupts: Interrupts) -> Iterator[None]:
         yield
 
 
-def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, fit_options: Mapping[str, Any]) -> None:
+def _fit(
+    model: Estimator, prepared: Prepared, interrupts: Interrupts, fit_options: Mapping[str, Any]
+) -> None:
     with quiet_training(interrupts), named_places(prepared.train_places, prepared.dev_places):
         try:
             X, y = Handover(prepared.take_train()), None if prepared.is_sharded else prepared.y_train
             model.fit(X, y, prepared.sample_weight, **fit_options)
         except KeyboardInterrupt:
-            if not hasattr(model, "result_"):  # else it has kept what it had
+            if not hasattr(model, "result_"):  # otherwise it has kept the weights so far
                 raise
     shown = {"dask_client": None} if prepared.is_sharded else {}
-    model.set_params(verbose=0, callback=None, **shown)  # what showed this training is no part of the model
+    model.set_params(verbose=0, callback=None, **shown)  # these belong to this training, not to the model
 
 
-def save_model(model: Any, output: Path, dtype: str = "float64") -> None:
-    """Save the model. Where that fails, save it to a new temporary folder, and name it in a ModelFileError."""
+def save_model(model: Estimator, output: Path, dtype: str = "float64") -> None:
+    """Save the model; if that fails, save it to a new temporary folder and raise ModelFileError with its path."""
     try:
         model.save(output, dtype=dtype)
         return
@@ -359,23 +372,23 @@ def save_model(model: Any, output: Path, dtype: str = "float64") -> None:
     raise ModelFileError(f"{reason}; {rescued}") from reason
 
 
-def keep_facts(model: Any, recipe: Recipe, prepared: Prepared) -> None:
+def keep_facts(model: Estimator, recipe: Recipe, prepared: Prepared) -> None:
     """Store with a model the facts of its training that `evaluate`, `predict` and `inspect` need."""
     facts: dict[str, Any] = {
         "recipe": recipe.as_dict(),
         "data_fingerprint": prepared.fingerprint,
-        "n_features": model.n_features_in_,  # the file itself keeps those with a weight
+        "n_features": model.n_features_in_,  # the model file keeps only features with a weight
     }
     if model.n_weights_:
         facts["n_weights"] = model.n_weights_
-    if not recipe.data.dataset:  # its data files lie beside the recipe
+    if not recipe.data.dataset:  # its data files are relative to the recipe
         facts["recipe_source"] = str(recipe.source.resolve())
     model.training_ = facts
     if prepared.features is not None:
         model.featurizer_ = prepared.features
 
 
-def _description(recipe: Recipe, prepared: Prepared, model: Any) -> str:
+def _description(recipe: Recipe, prepared: Prepared, model: Estimator) -> str:
     from crfqn.estimators.automatic import described, learns_from_mistakes
 
     if learns_from_mistakes(model.solver):
@@ -386,7 +399,7 @@ def _description(recipe: Recipe, prepared: Prepared, model: Any) -> str:
         return f"{recipe.title}\n{len(prepared.X_train.reads)} shards; {settings}\n"
     tree, y = prepared.taxonomy, prepared.y_train
     n_labels = len({*chain.from_iterable(map(model.ANSWERS.labels_of, y))})
-    if tree is not None:  # what can be predicted: labels without training items as well
+    if tree is not None:  # all labels that can be predicted, also those without training items
         n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
     sizes = f"{model.ANSWERS.size(prepared.X_train, y)}, {n_labels:,} labels"
     if tree is not None:
@@ -394,12 +407,12 @@ def _description(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     return f"{recipe.title}\n{len(y):,} items, {sizes} for training; {settings}\n"
 
 
-def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
+def _summary(model: Estimator, output: Path, scores: Scores | None, is_interrupted: bool) -> str:
     from crfqn.estimators.automatic import described, is_auto, learns_from_mistakes
 
     result = model.result_
     message = Status.INTERRUPTED.value if is_interrupted else result.message
-    # The distance to the optimum: the proved bound where it is informative, and the estimate.
+    # Show the certified gap if it is informative, and the estimate if it is smaller.
     gap, estimate = result.gap, result.estimated_gap
     zeros = f"; {result.n_proved_zeros:,} zeros proved" if result.n_proved_zeros else ""
     if result.has_informative_gap:
@@ -408,11 +421,13 @@ def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: 
     elif not math.isnan(estimate) and not estimate >= gap:
         distance = f"{estimate:.1e} by estimate{zeros}"
     elif math.isnan(result.violation):
-        distance = "unknown: stopped before the first look at all weights"
+        distance = "unknown: stopped before the first pass over all weights"
     elif math.isnan(gap):
         distance = "unknown: no certificate exists for this objective"
     else:
-        distance = f"unknown: no estimate holds, and what is proved leaves most of the objective open{zeros}"
+        distance = (
+            f"unknown: there is no estimate, and the certified gap is too large to be informative{zeros}"
+        )
     rows = [
         ("status", message),
         ("objective", f"{result.value:,.3f} nats"),
@@ -430,8 +445,8 @@ def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: 
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
 
-def _json_summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
-    """Return what the summary says as JSON; numbers that are not known are null."""
+def _json_summary(model: Estimator, output: Path, scores: Scores | None, is_interrupted: bool) -> str:
+    """Return the summary as JSON; unknown numbers are null."""
     from crfqn.model.results import held_out_content
 
     result = model.result_
@@ -446,7 +461,7 @@ def _json_summary(model: Any, output: Path, scores: "Scores | None", is_interrup
     return to_json(facts | {"model": str(output), "bytes": output.stat().st_size})
 
 
-def _weights(model: Any) -> str:
+def _weights(model: Estimator) -> str:
     """Describe the number of weights that the model could have."""
     if not hasattr(model, "coef_"):
         return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
@@ -454,12 +469,12 @@ def _weights(model: Any) -> str:
         return f"{model.n_weights_:,} weights"
     n_states, n_features = model.coef_.shape[0], model.coef_.shape[1] + model.n_dense_
     constant = " and a constant" if model.fit_intercept else ""
-    rows = "labels" if tree_of(model) is None else "nodes"
+    rows = "labels" if getattr(model, "tree_", None) is None else "nodes"
     n_weights = n_states * (n_features + bool(constant))
     return f"{n_weights:,} weights ({n_states:,} {rows} x {n_features:,} features{constant})"
 
 
-def describe_accuracy(scores: "Scores") -> str:
+def describe_accuracy(scores: Scores) -> str:
     """Describe the scores: accuracy, and F1 of chunks or hierarchical F1 where the labels have them."""
     if scores.n_positions is not None:
         return (

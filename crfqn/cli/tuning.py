@@ -1,8 +1,10 @@
-"""`crfqn path` and `crfqn cv`: models for many strengths of the penalty, or of many folds, and a table of them."""
+"""`crfqn path` and `crfqn cv`: train models for many strengths of the penalty, or for many folds; print a table."""
+
+from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,14 +31,19 @@ from crfqn.result import Status
 from crfqn.time_limit import TimeLimit
 
 if TYPE_CHECKING:
-    from crfqn.regularization_path import RegularizationPath
+    from numpy.typing import NDArray
+    from sklearn.model_selection import KFold, StratifiedKFold
 
-SEED = 0  # for the choice of the items that are held out, and for their order before they are cut into folds
-RARE_LABEL = "The least populated class in y has only"  # of scikit-learn's stratified folds
-COLUMNS = ("accuracy", "whole items", "F1", "non-zeros", "seconds")  # of a fold
+    from crfqn.estimators.estimator import Estimator
+    from crfqn.regularization_path import Grid, LocalGrid, RegularizationPath
+    from crfqn.regularization_path.path import PathStep
+
+SPLIT_SEED = 0  # of the held-out items, and of the shuffle before items are cut into folds
+RARE_LABEL = "The least populated class in y has only"  # a warning of scikit-learn's stratified folds
+FOLD_COLUMNS = ("accuracy", "whole items", "F1", "non-zeros", "seconds")  # of the table of folds
 
 
-def path(
+def train_path(
     name_or_path: str | None,
     data: Mapping[str, Any],
     output: Path | None,
@@ -45,7 +52,10 @@ def path(
     *,
     is_quiet: bool,
 ) -> int:
-    """Train a recipe with many strengths, and `settings` that are not None instead of its own; return the exit code."""
+    """Train a recipe with many strengths of the penalty, print a table of the models, and return the exit code.
+
+    `settings` that are not None replace the parameters of the recipe.
+    """
     recipe = chosen_recipe(name_or_path, data)
     if options.plot is not None:
         from crfqn.plot.canvas import check_picture
@@ -58,10 +68,10 @@ def path(
         prepared = read_data(recipe, settings)
         if options.cv is not None:
             _check_folds("--cv", options.cv, prepared)
-        model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
+        model: Estimator = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
         by_feature_in_columns(model, prepared)
         deadline = TimeLimit(options.max_seconds, is_answered=False)
-        models = _train_path(model, prepared, options, interrupts, deadline, is_quiet)
+        models = _train_models(model, prepared, options, interrupts, deadline, is_quiet)
         if not len(models):
             say("Interrupted before the first model; nothing was saved.")
             return interrupts.code
@@ -75,7 +85,7 @@ def path(
                 save_picture(PathDisplay.from_rows(models.rows()), options.plot)
             if output is not None:
                 best = models.best_model
-                best.set_params(callback=None)  # what stopped this training is no part of the model
+                best.set_params(callback=None)  # it belongs to this training, not to the model
                 keep_facts(best, recipe, prepared)
                 best.training_["regularization_path"] = null_for_nan(models.rows())
                 save_model(best, output)
@@ -86,31 +96,31 @@ def path(
         else:
             print(_table(models, prepared, output), flush=True)
         if models.note and not is_quiet:
-            further = f"; `--l1 {models.values[-1] / 10:.3g}` walks on to them"
+            further = f"; `--l1 {models.values[-1] / 10:.3g}` goes on to them"
             say(f"Note: {models.note}{further if models.best_end == 'smallest' else ''}.")
         statuses = [model.result_.status for model in models.models]
         if interrupts.is_requested or Status.INTERRUPTED in statuses:
             say("Interrupted; the table has the values so far.")
             return interrupts.code
         if deadline.was_met:
-            say("The time of --max-time is up; the table has the values so far.")
+            say("The time limit (--max-time) is reached; the table has the values so far.")
         is_complete = not deadline.was_met and all(status.is_success for status in statuses)
         return ExitCode.OK if is_complete else ExitCode.NOT_CONVERGED
 
 
-def _train_path(
-    model: Any,
+def _train_models(
+    model: Estimator,
     prepared: Prepared,
     options: PathOptions,
     interrupts: Interrupts,
     deadline: TimeLimit,
     is_quiet: bool,
-) -> "RegularizationPath":
+) -> RegularizationPath:
     """Return the models trained until a signal or the deadline, scored on held-out items or by cross-validation."""
     from crfqn.regularization_path import Grid, LocalGrid, crf_path
 
     n_values = {} if options.n_values is None else {"n_values": options.n_values}
-    grid: Any = LocalGrid(**n_values)
+    grid: LocalGrid | Grid = LocalGrid(**n_values)
     if options.l1 is not None or options.patience is not None:
         grid = Grid(**n_values, smallest=options.l1, patience=options.patience)
     model.set_params(callback=lambda record: interrupts.stops(record) or deadline.is_over())
@@ -120,7 +130,7 @@ def _train_path(
     if options.cv is not None:
         how["cv"] = _splitter(options.cv, model, y)
     else:
-        order = np.random.RandomState(SEED).permutation(len(y))
+        order = np.random.RandomState(SPLIT_SEED).permutation(len(y))
         n_held_out = max(1, round(options.holdout * len(y)))
         if n_held_out >= len(y):
             raise RecipeError(
@@ -137,13 +147,14 @@ def _train_path(
         return crf_path(model, X, y, sample_weight=weights, grid=grid, callback=callback, **how)
 
 
-def _part(values: Any, items: Any) -> Any:
+def _part(values: Any, items: NDArray[np.int64]) -> Any:
+    """Return the values, an array or a list, of some items."""
     return values[items] if hasattr(values, "shape") else [values[i] for i in items]
 
 
 @contextmanager
-def _progress(n_values: int, is_quiet: bool) -> Any:
-    """Return a callback that shows each step of the search: a bar on a terminal, lines elsewhere."""
+def _progress(n_values: int, is_quiet: bool) -> Iterator[Callable[[PathStep], None] | None]:
+    """Yield a callback that shows each model of the path, in a bar on a terminal, else in lines; None if quiet."""
     if is_quiet:
         yield None
         return
@@ -156,7 +167,7 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("path", total=n_values)
 
-        def show(step: Any) -> None:
+        def show(step: PathStep) -> None:
             result, where = step.model.result_, described(step.model.fitted_strengths)
             accuracy = "" if math.isnan(step.score) else f", accuracy {step.score:.4f}"
             text = f"{where}: {result.n_nonzero:,} non-zeros{accuracy}, {result.seconds:.2f} s"
@@ -167,7 +178,7 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
         yield show
 
 
-def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None) -> str:
+def _table(models: RegularizationPath, prepared: Prepared, output: Path | None) -> str:
     names = models.varied
     heading = " ".join(f"{name:>12}" for name in names)
     lines = [f"{heading} {'accuracy':>9} {'non-zeros':>10} {'gap':>9} {'passes':>7} {'seconds':>8}"]
@@ -176,7 +187,7 @@ def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None
         note = "  default" if models.has_default and i == 0 else ""
         note += "  best" if i == best else ""
         status = models.models[i].result_.status
-        if not status.is_success:  # the command's callback ends a training by the time, or by a signal
+        if not status.is_success:  # this command's callback returns true at the time limit or after a signal
             note += "  cut off" if status is Status.CALLBACK else f"  {row['status'].replace('_', ' ')}"
         values = " ".join(f"{row[name]:12.6g}" for name in names)
         accuracy = "-" if math.isnan(row["score"]) else f"{row['score']:.4f}"
@@ -211,8 +222,10 @@ def cross_validate(
     as_json: bool,
     is_quiet: bool,
 ) -> int:
-    """Score each fold by a model of the others, trained with `settings` that are not None instead of the recipe's;
-    return the exit code."""
+    """Score each fold by a model trained on the others, print a table, and return the exit code.
+
+    `settings` that are not None replace the parameters of the recipe.
+    """
     from sklearn.base import clone
 
     from crfqn.metrics.evaluation import score
@@ -222,7 +235,7 @@ def cross_validate(
     with Interrupts() as interrupts:
         prepared = read_data(recipe, settings)
         _check_folds("--folds", n_folds, prepared)
-        model: Any = build_estimator(
+        model: Estimator = build_estimator(
             recipe, taxonomy=prepared.given_taxonomy, callback=interrupts.stops, **settings
         )
         by_feature_in_columns(model, prepared)
@@ -266,22 +279,24 @@ def _check_folds(option: str, n_folds: int, prepared: Prepared) -> None:
         raise InputError(f"{option} {n_folds}: the recipe has {len(prepared.y_train)} training items")
 
 
-def _splitter(n_folds: int, model: Any, y: list[Any]) -> Any:
-    """Return the splitter of `path` and `cv`. It shuffles, as files are often sorted by source or by label."""
+def _splitter(n_folds: int, model: Estimator, y: Sequence[object]) -> KFold | StratifiedKFold:
+    """Return the splitter of `path` and `cv`; it shuffles because files are often sorted by source or by label."""
     from sklearn.model_selection import KFold, StratifiedKFold
 
     from crfqn.regularization_path.path import has_one_label_each
 
     kind = StratifiedKFold if has_one_label_each(model, y) else KFold
-    return kind(n_folds, shuffle=True, random_state=SEED)
+    return kind(n_folds, shuffle=True, random_state=SPLIT_SEED)
 
 
-def _fold_table(model: Any, rows: list[dict[str, float | None]], as_json: bool) -> str:
-    """Return a table, or JSON, of the folds, with mean and standard deviation of the columns that are known."""
+def _fold_table(model: Estimator, rows: list[dict[str, float | None]], as_json: bool) -> str:
+    """Return a table of the folds, or JSON, with mean and standard deviation of the known columns."""
     from crfqn.estimators.automatic import described
 
     known = {
-        name: np.array([row[name] for row in rows], float) for name in COLUMNS if rows[0][name] is not None
+        name: np.array([row[name] for row in rows], float)
+        for name in FOLD_COLUMNS
+        if rows[0][name] is not None
     }
     ddof = min(1, len(rows) - 1)
     summary = {

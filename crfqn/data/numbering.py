@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import lgamma, log
 
 from crfqn.data.token_columns import TokenColumns
-from crfqn.numerals import DIGITS
+from crfqn.numerals import DECIMAL_DIGITS
 
 CHANCE_PROBABILITY = 1e-6  # probability below which an order is not due to chance
 
@@ -45,4 +45,4 @@ def _are_numbered(texts: Sequence[str]) -> bool:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text and not text.strip(DIGITS) and len(text) < 19 else None
+    return int(text) if text and not text.strip(DECIMAL_DIGITS) and len(text) < 19 else None

@@ -29,13 +29,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from crfqn.choices import BLANKS as BLANKS
-from crfqn.choices import LETTERS as LETTERS
-from crfqn.choices import UNICODE as UNICODE
+from crfqn.choices import BLANK_RULES as BLANK_RULES
+from crfqn.choices import LETTER_RULES as LETTER_RULES
+from crfqn.choices import UNICODE_RULES as UNICODE_RULES
 from crfqn.errors import InputError
 from crfqn.messages import describe
 
-# The pattern of ASCII, and of the rules LETTERS.
+# The pattern of ASCII, and of the rules LETTER_RULES.
 TOKEN_PATTERN = re.compile(
     r"(?<!\w)(?:[^\W\d_]\.){2,}(?!\w)|\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]"
 )
@@ -104,16 +104,16 @@ TOKEN_KINDS = re.compile(
 WORD_KINDS = re.compile(rf"[ahdn_](?:f*[ahdn_mwz])+|k[mwz]*(?:f*k{_MARKS})+|i{_MARKS}")
 
 
-def find_words(text: str, rules: str = UNICODE) -> list[str]:
+def find_words(text: str, rules: str = UNICODE_RULES) -> list[str]:
     """Return the words of a text that are features, in small letters: those of two or more letters, digits and marks,
     and each letter of a script without blanks; composed (NFC), without format characters such as soft hyphens.
 
     rules : "unicode", "letters" as of `crfqn.tokenize`, or "blanks": blank-separated pieces with a letter or digit
     """
     text = text.lower()
-    if rules == BLANKS:
+    if rules == BLANK_RULES:
         return [word for word in text.split() if any(map(str.isalnum, word))]
-    if rules == LETTERS or text.isascii():
+    if rules == LETTER_RULES or text.isascii():
         return WORD_PATTERN.findall(text)
     text = unicodedata.normalize("NFC", text)
     kinds = text.translate(CHARACTER_KINDS)
@@ -190,23 +190,23 @@ class Tokenizer(NamedTuple):
     forms : those of "blank" and "stop" that the tokens of the training data have, None if unknown
     """
 
-    name: str = UNICODE
+    name: str = UNICODE_RULES
     share: float | None = None
     abbreviations: frozenset[str] = frozenset()
     forms: tuple[str, ...] | None = None
 
     def spans(self, text: str) -> list[Span]:
         """Return the start and end of each token of a text, in characters, in time linear in its length."""
-        if self.name == LETTERS or (self.name == UNICODE and text.isascii()):
+        if self.name == LETTER_RULES or (self.name == UNICODE_RULES and text.isascii()):
             return [match.span() for match in TOKEN_PATTERN.finditer(text)]
-        if self.name == UNICODE:
+        if self.name == UNICODE_RULES:
             return [match.span() for match in TOKEN_KINDS.finditer(text.translate(CHARACTER_KINDS))]
         if self.name == PENN_RULES:
             marked = text if text.isascii() else text.translate(MARKS_AS_SEMICOLONS)
             return [
                 span for match in PENN_PIECE.finditer(marked) for span in self._words(text, *match.span())
             ]
-        return [match.span() for match in re.finditer(r"\S+" if self.name == BLANKS else r"\S", text)]
+        return [match.span() for match in re.finditer(r"\S+" if self.name == BLANK_RULES else r"\S", text)]
 
     def _words(self, text: str, start: int, end: int) -> list[Span]:
         """Return the tokens of a piece: its full stop, its quotation mark and contractions are separate tokens."""
@@ -230,7 +230,7 @@ class Tokenizer(NamedTuple):
         return word in self.abbreviations or INITIALS_PATTERN.fullmatch(word) is not None
 
 
-def tokenize(text: str, rules: str = UNICODE) -> list[str]:
+def tokenize(text: str, rules: str = UNICODE_RULES) -> list[str]:
     """Return the words and the punctuation of a text, in their order.
 
     Parameters
@@ -254,12 +254,12 @@ def tokenize(text: str, rules: str = UNICODE) -> list[str]:
         raise InputError(f"rules: expected one of {', '.join(TOKENIZER_NAMES)}, got {describe(rules)}")
     if not isinstance(text, str):
         raise InputError(f"expected a text, got {describe(text)}")
-    if rules == LETTERS or (rules == UNICODE and text.isascii()):
+    if rules == LETTER_RULES or (rules == UNICODE_RULES and text.isascii()):
         return TOKEN_PATTERN.findall(text)
     return [text[start:stop] for start, stop in Tokenizer(rules).spans(text)]
 
 
-TOKENIZER_NAMES = (UNICODE, LETTERS, BLANKS, PENN_RULES, CHARACTER_RULES)
+TOKENIZER_NAMES = (UNICODE_RULES, LETTER_RULES, BLANK_RULES, PENN_RULES, CHARACTER_RULES)
 
 
 def choose_tokenizer(
@@ -279,7 +279,7 @@ def choose_tokenizer(
     forms = tuple(form for form, is_there in seen.items() if is_there)
     abbreviations = frozenset([*common[:MAX_ABBREVIATIONS], *usual])
     penn = Tokenizer(PENN_RULES, None, abbreviations)
-    candidates = [Tokenizer(UNICODE), Tokenizer(BLANKS), penn, Tokenizer(CHARACTER_RULES)]
+    candidates = [Tokenizer(UNICODE_RULES), Tokenizer(BLANK_RULES), penn, Tokenizer(CHARACTER_RULES)]
     step, written, n_tokens = max(1, sum(counts.values()) // MAX_TOKENS_FOR_CHOICE), [], 0
     for i in range(0, len(items), step):
         looked_at = slice(max(MAX_TOKENS_FOR_CHOICE - n_tokens, 0))  # the beginning of a very long item

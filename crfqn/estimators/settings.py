@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from sklearn.utils import check_random_state
 
 from crfqn import metrics
-from crfqn.choices import STRENGTHS, STRUCTURED, UNKNOWN, LossVariant
+from crfqn.choices import STRENGTHS, STRUCTURED, UNKNOWN_LOSS, LossVariant
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
     AUTO,
@@ -34,7 +34,7 @@ from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.parameters import PARAMETERS, Parameter, check_parameters
 from crfqn.penalties.penalty import Layout, Penalty
-from crfqn.result import OPTIMAL
+from crfqn.result import OPTIMUM_TOL
 
 # Parameters that no model file holds.
 NOT_SAVED = ("solver", "random_state", "verbose", "callback")
@@ -149,7 +149,7 @@ class Settings:
             and self.loss_variant.loss_class.has_curvature
             and self.NEEDS_OPTIMUM
         )
-        return self.tol_or(OPTIMAL if self.stop != "estimate" or needs_optimum else self.DEFAULT_TOL)
+        return self.tol_or(OPTIMUM_TOL if self.stop != "estimate" or needs_optimum else self.DEFAULT_TOL)
 
     def tol_or(self, automatic: float) -> float:
         return automatic if is_auto(self.tol) else float(self.tol)
@@ -182,7 +182,7 @@ class Settings:
     @property
     def loss_variant(self) -> LossVariant:
         """The loss by its row in the table of losses."""
-        return self.LOSS_VARIANTS.get(str(getattr(self, "loss", "logistic")), UNKNOWN)
+        return self.LOSS_VARIANTS.get(str(getattr(self, "loss", "logistic")), UNKNOWN_LOSS)
 
     @property
     def capable_solvers(self) -> tuple[str, ...]:

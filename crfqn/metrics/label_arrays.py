@@ -3,7 +3,7 @@
 There is no loop over positions: a `Scheme` is evaluated once for each pair of roles. A span is a run of labels that
 continue each other; in strict reading the scheme must allow its first label to open a span and its last label to close
 one: an I without a B is no span in IOB2.
-Shapes: I items, N positions, K distinct labels, S spans; roles are numbers in `ROLES`.
+Shapes: I items, N positions, K distinct labels, S spans; roles are numbers in `SPAN_ROLES`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from crfqn.errors import InputError
 from crfqn.messages import describe, named_places, places_among
 from crfqn.structures.span_rules import SpanRules, Spans
 
-ROLES = OUTSIDE, BEGIN, INSIDE, END, SINGLE
-SOME = "x"  # a type of spans, where only the roles of labels matter
+SPAN_ROLES = OUTSIDE, BEGIN, INSIDE, END, SINGLE
+ANY_TYPE = "x"  # a type of spans, where only the roles of labels matter
 
 
 class LabelCodes(NamedTuple):
@@ -114,8 +114,10 @@ def span_rules(scheme: Scheme, labels: list[Any]) -> tuple[SpanRules, list[str]]
     types = sorted({tag.type for tag in tags if tag.role != OUTSIDE})
     number = {kind: n for n, kind in enumerate(types)}
     type_of = np.array([number[tag.type] if tag.role != OUTSIDE else -1 for tag in tags], np.int64)
-    role_of = np.array([ROLES.index(tag.role) for tag in tags], np.int64)
-    continues = np.array([[scheme.continues(Tag(a, SOME), Tag(b, SOME)) for b in ROLES] for a in ROLES])
+    role_of = np.array([SPAN_ROLES.index(tag.role) for tag in tags], np.int64)
+    continues = np.array(
+        [[scheme.continues(Tag(a, ANY_TYPE), Tag(b, ANY_TYPE)) for b in SPAN_ROLES] for a in SPAN_ROLES]
+    )
     joined = continues[role_of[:, None], role_of] & (type_of[:, None] == type_of)
     return SpanRules(type_of, joined), types
 
@@ -132,8 +134,8 @@ def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[Spans, 
     if not strict:
         return true, predicted, types
     # Whether a label may open or close a span, where no span of its type touches this one there (0), or one does (1).
-    whole = Tag(scheme.roles(1, True, True)[0], SOME)  # a span between others of its type
-    tags = [Tag(scheme.parse(label).role, SOME) for label in codes.labels]
+    whole = Tag(scheme.roles(1, True, True)[0], ANY_TYPE)  # a span between others of its type
+    tags = [Tag(scheme.parse(label).role, ANY_TYPE) for label in codes.labels]
     opens, closes = (
         np.array(
             [

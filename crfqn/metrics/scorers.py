@@ -21,7 +21,7 @@ from crfqn.messages import describe, hint
 from crfqn.metrics import hierarchy
 from crfqn.metrics.label_arrays import encode_pair
 from crfqn.metrics.spans import (
-    AVERAGES,
+    AVERAGE_NAMES,
     check_average,
     chunk_f1_score,
     sequence_accuracy,
@@ -31,12 +31,12 @@ from crfqn.metrics.spans import (
 from crfqn.taxonomy.reading import extend_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
-MEASURES = "f1", "precision", "recall"
-SCORES: dict[str, Callable[..., float]] = {
+F1_MEASURES = "f1", "precision", "recall"
+HIERARCHY_SCORES: dict[str, Callable[..., float]] = {
     **{
         f"{kind}_{measure}": getattr(hierarchy, f"{kind}_{measure}_score")
         for kind in ("hierarchical", "lca")
-        for measure in MEASURES
+        for measure in F1_MEASURES
     },
     "tree_induced_error": hierarchy.tree_induced_error,
 }
@@ -48,14 +48,14 @@ LABEL_SCORES: dict[str, Callable[..., float]] = {
         f"{measure}_{average}": partial(
             getattr(sklearn.metrics, f"{measure}_score"), average=average, zero_division=0
         )
-        for measure in (*MEASURES, "jaccard")
+        for measure in (*F1_MEASURES, "jaccard")
         for average in ("micro", "macro", "weighted")
     },
 }
 SPAN_SCORES = {
-    f"span_{measure}" + ("" if average == AVERAGES[0] else f"_{average}"): (measure, average)
-    for average in AVERAGES
-    for measure in MEASURES
+    f"span_{measure}" + ("" if average == AVERAGE_NAMES[0] else f"_{average}"): (measure, average)
+    for average in AVERAGE_NAMES
+    for measure in F1_MEASURES
 }
 SEQUENCE_SCORES = {"token_accuracy": token_accuracy, "sequence_accuracy": sequence_accuracy}
 
@@ -90,7 +90,7 @@ def find_scorer(name: str) -> Callable[..., float]:
     if kind in SPAN_SCORES:
         measure, average = SPAN_SCORES[kind]
         return make_span_scorer(scheme, measure=measure, average=average)
-    if name in SCORES or kind == "level_accuracy":
+    if name in HIERARCHY_SCORES or kind == "level_accuracy":
         return hierarchical_scorer(name)
     near = hint(kind, (each.partition(":")[0] for each in scorer_names()))
     raise InputError(f"expected one of {', '.join(scorer_names())}, got {describe(name)}{near}")
@@ -99,7 +99,7 @@ def find_scorer(name: str) -> Callable[..., float]:
 def scorer_names() -> list[str]:
     """Return the names that `find_scorer` takes; <scheme> and <n> stand for a label scheme and a level."""
     spans = [f"{name}:<scheme>" for name in SPAN_SCORES]
-    return [*SEQUENCE_SCORES, *LABEL_SCORES, *spans, *SCORES, "level_accuracy:<n>"]
+    return [*SEQUENCE_SCORES, *LABEL_SCORES, *spans, *HIERARCHY_SCORES, "level_accuracy:<n>"]
 
 
 def hierarchical_scorer(name: str, taxonomy: Any = None, separator: str = "/") -> Callable[..., float]:
@@ -164,10 +164,10 @@ class OwnTreeScorer:
 def _made_scorer(name: str, taxonomy: Any, separator: str) -> Callable[..., float]:
     settings = {"taxonomy": taxonomy, "separator": separator}
     kind, colon, level = str(name).partition(":")
-    if kind in SCORES and not colon:
-        return make_scorer(SCORES[kind], greater_is_better=kind != "tree_induced_error", **settings)
+    if kind in HIERARCHY_SCORES and not colon:
+        return make_scorer(HIERARCHY_SCORES[kind], greater_is_better=kind != "tree_induced_error", **settings)
     if kind != "level_accuracy" or not level.isdecimal() or int(level) < 1:
-        expected = ", ".join(map(repr, SCORES))
+        expected = ", ".join(map(repr, HIERARCHY_SCORES))
         raise InputError(
             f"expected a name among {expected} or 'level_accuracy:<n>', n >= 1, got {describe(name)}"
         )
@@ -207,8 +207,8 @@ def make_span_scorer(
     """
     name = find_scheme(scheme).name
     check_average(average)
-    if measure not in MEASURES:
-        raise InputError(f"measure: expected one of {list(MEASURES)}, got {describe(measure)}")
+    if measure not in F1_MEASURES:
+        raise InputError(f"measure: expected one of {list(F1_MEASURES)}, got {describe(measure)}")
     return make_scorer(_span_score, scheme=name, measure=measure, average=average, strict=strict)
 
 

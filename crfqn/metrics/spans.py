@@ -25,9 +25,9 @@ from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.metrics.label_arrays import encode_pair, read_spans, same_borders
 
-AVERAGES = "micro", "macro", "weighted"
-HEADINGS = "precision", "recall", "f1-score", "support"
-IOB: dict[str, Any] = {"scheme": "IOB2", "strict": False}
+AVERAGE_NAMES = "micro", "macro", "weighted"
+REPORT_HEADINGS = "precision", "recall", "f1-score", "support"
+CHUNK_READING: dict[str, Any] = {"scheme": "IOB2", "strict": False}
 NO_SPAN = "(none)"
 
 
@@ -176,8 +176,8 @@ def sum_counts(counts: Iterable[SpanCounts]) -> SpanCounts:
 
 def check_average(average: str) -> None:
     """Raise InputError for an unknown average."""
-    if average not in AVERAGES:
-        raise InputError(f"average: expected one of {list(AVERAGES)}, got {describe(average)}")
+    if average not in AVERAGE_NAMES:
+        raise InputError(f"average: expected one of {list(AVERAGE_NAMES)}, got {describe(average)}")
 
 
 def chunk_counts(y_true: Any, y_pred: Any) -> dict[str, SpanCounts]:
@@ -188,7 +188,7 @@ def chunk_counts(y_true: Any, y_pred: Any) -> dict[str, SpanCounts]:
     Tjong Kim Sang, Buchholz: Introduction to the CoNLL-2000 shared task: chunking. CoNLL 2000. Their program:
     conlleval, 2004.
     """
-    return span_counts(y_true, y_pred, **IOB)
+    return span_counts(y_true, y_pred, **CHUNK_READING)
 
 
 def chunk_precision_recall_f1(y_true: Any, y_pred: Any, *, average: str = "micro") -> PrecisionRecallF1:
@@ -202,12 +202,12 @@ def chunk_precision_recall_f1(y_true: Any, y_pred: Any, *, average: str = "micro
     >>> scores.recall, round(scores.precision, 3)
     (1.0, 0.667)
     """
-    return span_precision_recall_f1(y_true, y_pred, average=average, **IOB)
+    return span_precision_recall_f1(y_true, y_pred, average=average, **CHUNK_READING)
 
 
 def chunk_f1_score(y_true: Any, y_pred: Any, *, average: str = "micro") -> float:
     """Return the F1 of `chunk_precision_recall_f1`, which has the same parameters and errors."""
-    return span_precision_recall_f1(y_true, y_pred, average=average, **IOB).f1
+    return span_precision_recall_f1(y_true, y_pred, average=average, **CHUNK_READING).f1
 
 
 def token_accuracy(y_true: Any, y_pred: Any) -> float:
@@ -278,8 +278,8 @@ def span_report_dict(
     counts = span_counts(y_true, y_pred, scheme=scheme, strict=strict)
     rows = {name: (*count.ratios, count.n_true) for name, count in counts.items()}
     support = sum(count.n_true for count in counts.values())
-    rows |= {f"{average} avg": (*averaged(counts, average), support) for average in AVERAGES}
-    return {name: dict(zip(HEADINGS, row, strict=True)) for name, row in rows.items()}
+    rows |= {f"{average} avg": (*averaged(counts, average), support) for average in AVERAGE_NAMES}
+    return {name: dict(zip(REPORT_HEADINGS, row, strict=True)) for name, row in rows.items()}
 
 
 def span_report(
@@ -302,11 +302,11 @@ def span_report(
     weighted avg      0.250   0.500     0.333        2
     """
     rows = span_report_dict(y_true, y_pred, scheme=scheme, strict=strict)
-    table: list[tuple[str, ...]] = [("", *HEADINGS)]
+    table: list[tuple[str, ...]] = [("", *REPORT_HEADINGS)]
     for name, row in rows.items():
         *ratios, support = row.values()
         table.append((name, *(f"{ratio:.{digits}f}" for ratio in ratios), str(support)))
-    widths = [max(map(len, rows)), *(max(len(heading), digits + 2) for heading in HEADINGS)]
+    widths = [max(map(len, rows)), *(max(len(heading), digits + 2) for heading in REPORT_HEADINGS)]
     lines = []
     for name, *cells in table:
         numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))

@@ -42,7 +42,7 @@ from crfqn.structures.contexts import Contexts
 from crfqn.structures.item_chain import BestPath
 from crfqn.structures.span_rules import SpanRules, Spans
 from crfqn.structures.structure import NO_EDGES
-from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts, single_threaded_blas
+from crfqn.threads import MIN_POOL_OPERATIONS, N_PARTS, Pool, cut_into_parts, single_threaded_blas
 
 SORTING = 4  # operations for an entry whose feature has no weight
 FEW = 16  # items: making a table of the weights takes about as long as the products of that many
@@ -87,7 +87,7 @@ class Scorer(NamedTuple):
         intercept = np.require(self.intercept, np.float64, ["C", "W"])
         kernel_arrays = *arrays, heads, states, places, weights, intercept, scores
         n_operations = columns.size * (SORTING + weights.size / heads.size)
-        if n_operations < FEWEST_OPERATIONS or not isinstance(rows, TokenRows):
+        if n_operations < MIN_POOL_OPERATIONS or not isinstance(rows, TokenRows):
             return scores if score_entries(0, row_ends.size - 1, *kernel_arrays) else None
         cuts = cut_into_parts(row_ends, N_PARTS)
         are_finite = np.ones(cuts.size - 1, bool)
@@ -159,7 +159,7 @@ class Scorer(NamedTuple):
             scores[:, stretch] += self.intercept[:, None]
 
         n_operations = table.shape[0] * float(rows.indices.size if is_sparse else rows.size)
-        with single_threaded_blas() if n_operations >= FEWEST_OPERATIONS else nullcontext():
+        with single_threaded_blas() if n_operations >= MIN_POOL_OPERATIONS else nullcontext():
             self.pool.each(-(-n_items // POSITIONS), run, n_operations)
         return scores
 
@@ -359,14 +359,14 @@ def _stretch(matrix: Any, first: int, last: int) -> Any:
 
 
 def _rows(matrix: Any, coef: Any) -> Rows | None:
-    """Return a matrix's rows; None for other forms and damage, FEWEST_OPERATIONS or more."""
+    """Return a matrix's rows; None for other forms and damage, MIN_POOL_OPERATIONS or more."""
     is_sparse = hasattr(matrix, "tocsr")
     if is_sparse and matrix.format != "csr":
         return None
     if matrix.shape[1:] != coef.shape[1:] or matrix.dtype.kind not in "biuf" or matrix.dtype.itemsize > 8:
         return None
     n_entries = matrix.data.size if is_sparse else matrix.size
-    if n_entries * (1 + coef.values.size // max(1, coef.shape[1])) >= FEWEST_OPERATIONS:
+    if n_entries * (1 + coef.values.size // max(1, coef.shape[1])) >= MIN_POOL_OPERATIONS:
         return None
     if is_sparse:
         row_ends, columns, values = matrix.indptr, matrix.indices, matrix.data

@@ -22,7 +22,7 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import Rows
 from crfqn.errors import ColumnWarning, InputError, warn_caller
 from crfqn.messages import describe, place_of, shorten
-from crfqn.numerals import BLANKS, CHARACTERS
+from crfqn.numerals import BLANKS, NUMBER_CHARACTERS
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")  # in small letters, of a column of numbers
 LARGEST = 1e150  # number of a column, whose squares can be summed
@@ -272,7 +272,7 @@ class Table:
 def numbers_of(name: str, cells: Sequence[Any]) -> NDArray[np.float64]:
     """Return a column's cells as finite numbers; CellError, naming the column, for one that is none."""
     texts = () if isinstance(cells, np.ndarray) else (cell for cell in cells if isinstance(cell, str))
-    if not "".join(texts).strip(CHARACTERS + BLANKS):
+    if not "".join(texts).strip(NUMBER_CHARACTERS + BLANKS):
         try:
             values = np.array(cells, np.float64)
             if values.ndim == 1 and np.isfinite(values).all():

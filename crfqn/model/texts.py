@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.data.items import WRAP_HINT, check_is_list_of_items
 from crfqn.data.token_rows import Rows
-from crfqn.data.tokenizers import BLANKS, LETTERS, UNICODE, Tokenizer, find_words
+from crfqn.data.tokenizers import BLANK_RULES, LETTER_RULES, UNICODE_RULES, Tokenizer, find_words
 from crfqn.errors import InputError, TokenWarning, warn_caller
 from crfqn.messages import describe, place_of
 
@@ -36,7 +36,7 @@ ENOUGH = 0.98  # of the training tokens: a tokenizer that gets fewer right is wa
 def tokenizer_of(model: Any) -> Tokenizer:
     """Return what cuts raw text for a model: as its training data were cut, if that is known."""
     vocabulary = getattr(model, "vocabulary", None)
-    return (None if vocabulary is None else vocabulary.tokenizer) or Tokenizer(UNICODE)
+    return (None if vocabulary is None else vocabulary.tokenizer) or Tokenizer(UNICODE_RULES)
 
 
 def cut_text(model: Any, text: str) -> list[str]:
@@ -72,7 +72,7 @@ class Words:
     is_binary: bool
     is_sublinear: bool
     is_normed: bool
-    rules: str = UNICODE
+    rules: str = UNICODE_RULES
 
     KIND: ClassVar[str] = "text"
     first_id: ClassVar[int] = 0
@@ -120,8 +120,8 @@ class Words:
         if not (np.abs(idf) <= LARGEST_IDF).all():
             raise ValueError(f"words: expected weights of at most {LARGEST_IDF:g} in size")
         rules = table["rules"]
-        if rules not in (UNICODE, LETTERS, BLANKS):
-            raise ValueError(f"rules of words: expected {UNICODE}, {LETTERS} or {BLANKS}")
+        if rules not in (UNICODE_RULES, LETTER_RULES, BLANK_RULES):
+            raise ValueError(f"rules of words: expected {UNICODE_RULES}, {LETTER_RULES} or {BLANK_RULES}")
         is_binary, is_normed = table["weighting"] == "binary", table["norm"] == "l2"
         return cls(words, n_columns, columns, idf, is_binary, bool(table["sublinear_tf"]), is_normed, rules)
 

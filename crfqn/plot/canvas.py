@@ -15,7 +15,7 @@ from crfqn.atomic_write import replace_data_file
 from crfqn.errors import InputError
 from crfqn.messages import printable
 
-NEGATIVE, POSITIVE = "#2166ac", "#d6604d"  # blue and red, distinguishable for the colour-blind
+NEGATIVE_COLOUR, POSITIVE_COLOUR = "#2166ac", "#d6604d"  # blue and red, distinguishable for the colour-blind
 MOST_TICKS = 64  # names along an axis; with more labels, every n-th is named
 
 LONGEST_NAME = 24  # letters of a name along an axis
@@ -108,10 +108,10 @@ def name_ticks(axis: Any, names: Iterable[Any]) -> None:
 
 
 def signed_colours() -> Any:
-    """Return a colour map from NEGATIVE over transparent (0) to POSITIVE, which suits light and dark paper."""
+    """Return a colour map from blue over transparent (0) to red, for light and dark backgrounds."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-    blue, red = to_rgb(NEGATIVE), to_rgb(POSITIVE)
+    blue, red = to_rgb(NEGATIVE_COLOUR), to_rgb(POSITIVE_COLOUR)
     stops = [(0.0, (*blue, 1.0)), (0.5, (*blue, 0.0)), (0.5, (*red, 0.0)), (1.0, (*red, 1.0))]
     return LinearSegmentedColormap.from_list("crfqn-signed", stops)
 
@@ -121,7 +121,7 @@ def counted_colours() -> Any:
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
     return LinearSegmentedColormap.from_list(
-        "crfqn-counted", [(*to_rgb(NEGATIVE), 0.0), (*to_rgb(NEGATIVE), 1.0)]
+        "crfqn-counted", [(*to_rgb(NEGATIVE_COLOUR), 0.0), (*to_rgb(NEGATIVE_COLOUR), 1.0)]
     )
 
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.plot.canvas import draw_known, panels, say_unknown
 
-AXES = {
+X_LABELS = {
     "seconds": "time since the start, seconds",
     "passes": "inference passes over the data",
     "iteration": "iterations",
 }
-CERTIFIED, ESTIMATED = "#1b7837", "#b35806"  # of the two gaps
-OBJECTIVE = "#2166ac"
+CERTIFIED_COLOUR, ESTIMATED_COLOUR = "#1b7837", "#b35806"  # of the two gaps
+OBJECTIVE_COLOUR = "#2166ac"
 
 
 @dataclass(eq=False, repr=False)
@@ -64,8 +64,8 @@ class ConvergenceDisplay:
     @classmethod
     def from_model(cls, estimator: Any, unit: str = "seconds") -> Self:
         """Return the display of a fitted estimator, not yet drawn; InputError for another unit, or without a trace."""
-        if unit not in AXES:
-            raise InputError(f"unit: expected one of {list(AXES)}, got {unit!r}")
+        if unit not in X_LABELS:
+            raise InputError(f"unit: expected one of {list(X_LABELS)}, got {unit!r}")
         trace = getattr(getattr(estimator, "result_", None), "trace", None)
         if not trace:
             raise InputError(
@@ -101,8 +101,8 @@ class ConvergenceDisplay:
         style = {"marker": "o", "markersize": 3} | style
         gaps.set(yscale="log", ylabel="relative gap, (F - F*) / F")
         curves = (
-            ("estimated", self.estimated_gap, {"color": ESTIMATED, "linestyle": "--"}),
-            ("certified", self.gap, {"color": CERTIFIED}),
+            ("estimated", self.estimated_gap, {"color": ESTIMATED_COLOUR, "linestyle": "--"}),
+            ("certified", self.gap, {"color": CERTIFIED_COLOUR}),
         )
         drawn = [
             draw_known(gaps, self.x, y, **({"label": label} | look | style)) for label, y, look in curves
@@ -112,12 +112,12 @@ class ConvergenceDisplay:
             say_unknown(gaps, "nothing is known of the distance")
         elif self.tol:
             gaps.axhline(self.tol, color="gray", linewidth=0.8, linestyle=":", label=f"tol = {self.tol:g}")
-        style = {"color": OBJECTIVE, "label": "objective, penalty included"} | style
+        style = {"color": OBJECTIVE_COLOUR, "label": "objective, penalty included"} | style
         if not draw_known(objective, self.x, self.objective, **style):
             say_unknown(objective)
         objective.set(title="Objective", ylabel="nats")
         for axes in self.ax_:
-            axes.set_xlabel(AXES[self.unit])
+            axes.set_xlabel(X_LABELS[self.unit])
             axes.grid(alpha=0.3)
             if axes.get_legend_handles_labels()[0]:
                 axes.legend(fontsize="small")
@@ -126,13 +126,13 @@ class ConvergenceDisplay:
         return self
 
 
-PANELS = (
+PATH_PANELS = (
     ("score", "Score", "share of right labels", "linear"),
     ("n_nonzero", "Sparsity", "non-zero weights", "symlog"),
     ("gap", "Certificate", "certified relative gap", "log"),
     ("seconds", "Cost", "seconds, summed up", "linear"),
 )
-STRENGTHS = ("l1", "group_l1", "l2")
+PATH_STRENGTHS = ("l1", "group_l1", "l2")
 
 
 @dataclass(eq=False, repr=False)
@@ -175,10 +175,10 @@ class PathDisplay:
         InputError
             No rows, or a row without strength or figures.
         """
-        parameter = next((name for name in STRENGTHS if rows and name in rows[0]), None)
+        parameter = next((name for name in PATH_STRENGTHS if rows and name in rows[0]), None)
         if parameter is None:
             raise InputError("expected rows of a regularisation path, with l1 or group_l1 in each")
-        names = (parameter, *(name for name, *_ in PANELS))
+        names = (parameter, *(name for name, *_ in PATH_PANELS))
         try:
             # Unknown values are None in JSON.
             columns = [np.array([row[name] for row in rows], object).astype(np.float64) for name in names]
@@ -226,7 +226,7 @@ class PathDisplay:
         style = {"marker": "o", "markersize": 3} | style
         if (np.diff(self.strength) > 0).any():  # no lines between pairs around a default
             style = {"linestyle": "none"} | style
-        for axes, (name, title, unit, scale) in zip(self.ax_, PANELS, strict=True):
+        for axes, (name, title, unit, scale) in zip(self.ax_, PATH_PANELS, strict=True):
             values = getattr(self, name).astype(np.float64)
             if name == "seconds":
                 values = np.cumsum(values)

@@ -15,7 +15,7 @@ from crfqn.errors import InputError
 from crfqn.plot.canvas import counted_colours, name_ticks, panels, signed_colours
 
 MOST_NUMBERED = 12  # labels in a matrix whose cells have numbers
-NORMALIZED = {
+CELL_UNITS = {
     None: "count",
     "true": "share of the true label",
     "pred": "share of the predicted label",
@@ -48,8 +48,8 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         cls, y_true: Any, y_pred: Any, *, labels: Any = None, normalize: str | None = None
     ) -> Self:
         """Return the display of true and predicted labels, not yet drawn; InputError if they cannot be compared."""
-        if normalize not in NORMALIZED:
-            raise InputError(f"normalize: expected one of {list(NORMALIZED)}, got {normalize!r}")
+        if normalize not in CELL_UNITS:
+            raise InputError(f"normalize: expected one of {list(CELL_UNITS)}, got {normalize!r}")
         true, predicted = position_labels(y_true), position_labels(y_pred)
         if len(true) != len(predicted):
             raise InputError(
@@ -131,7 +131,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         name_ticks(axes.yaxis, self.display_labels)
         axes.set(xlabel="predicted label", ylabel="given label", title="Confusion")
         if has_colorbar:
-            self.figure_.colorbar(self.im_, ax=axes, label=NORMALIZED[self.normalize], shrink=0.8)
+            self.figure_.colorbar(self.im_, ax=axes, label=CELL_UNITS[self.normalize], shrink=0.8)
         return self
 
 

@@ -19,7 +19,7 @@ from crfqn.data.files import Readable, blank_parted, is_blank, shown_name, text_
 from crfqn.data.items import LARGEST_ID
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
-from crfqn.numerals import CHARACTERS, number_in, whole_number_in
+from crfqn.numerals import NUMBER_CHARACTERS, number_in, whole_number_in
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
 from crfqn.readers.labelled_items import Documents, Places, in_line
 
@@ -57,7 +57,7 @@ def read_svmlight(
         entries: dict[int, float] = {}
         features = _feature_fields(fields)
         # With these characters alone, Python's `int` and `float` accept the same numbers, in two thirds of the time.
-        is_plain = not "".join(features).strip(f"{CHARACTERS}:")
+        is_plain = not "".join(features).strip(f"{NUMBER_CHARACTERS}:")
         read_id, read_value = (int, float) if is_plain else (whole_number_in, number_in)
         for field in features:
             id_text, _, value_text = field.partition(":")

@@ -10,13 +10,21 @@ from crfqn.choices import BY_FEATURE, LOSSES, STRENGTHS
 from crfqn.data_options import ObjectiveSection, keys_in
 from crfqn.errors import InputError, RecipeError
 from crfqn.parameters import OPTIONS, PARAMETERS, Parameter
-from crfqn.recipes.schema import KINDS, Recipe, check_keys, shown
+from crfqn.recipes.schema import TOML_TYPES, Recipe, check_keys, shown
 from crfqn.recipes.sources import Prepared
 from crfqn.registry import find
 
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
 # Parameters that other sections or the data set.
-ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", "min_count", *keys_in(ObjectiveSection)}
+SET_ELSEWHERE = {
+    "solver",
+    "callback",
+    "taxonomy",
+    "labels",
+    "separator",
+    "min_count",
+    *keys_in(ObjectiveSection),
+}
 
 
 def build_estimator(recipe: Recipe, **overrides: Any) -> Any:
@@ -40,7 +48,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> Any:
     structure, objective = recipe.structure.kind, keys_in(ObjectiveSection, recipe.structure.kind)
     kind = _class_of(structure, loss)
     parameters = kind().get_params().keys()
-    allowed = sorted(parameters - ELSEWHERE | {"settings"})
+    allowed = sorted(parameters - SET_ELSEWHERE | {"settings"})
     for name in recipe.solver.settings:
         if name not in allowed:
             raise RecipeError(
@@ -102,12 +110,12 @@ def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> 
         has_fields = is_dataclass(default)
         rule = (
             Parameter("", type(default))
-            if type(default) in KINDS
+            if type(default) in TOML_TYPES
             else Parameter("", expects="number or text")
         )
         if has_fields != isinstance(value, Mapping) or not (has_fields or rule.allows(value)):
             expected = (
-                f"a section [{where[1:-1]}.{name}]" if has_fields else KINDS.get(rule.kind, rule.expects)
+                f"a section [{where[1:-1]}.{name}]" if has_fields else TOML_TYPES.get(rule.kind, rule.expects)
             )
             raise RecipeError(f"{source}: {where} {name} = {shown(value)}: expected {expected}")
         values[name] = _changed(default, value, source, f"[{where[1:-1]}.{name}]") if has_fields else value

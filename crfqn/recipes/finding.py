@@ -12,7 +12,7 @@ from typing import Any
 
 from crfqn.choices import STRUCTURED
 from crfqn.data.files import STANDARD_INPUT, check_whole, is_blank, is_stream, shown_name
-from crfqn.data_options import DATA_OPTIONS, FEATURES_OF, SECTIONS, SOURCE, keys_in
+from crfqn.data_options import COMMAND_LINE, DATA_OPTIONS, FEATURES_OF, SECTIONS, keys_in
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB_SEPARATOR, column_names, splits_at_tabs
 from crfqn.readers.datasets import bundled
@@ -24,7 +24,7 @@ from crfqn.recipes.sources import files_named, format_of_name, own_files
 
 FILE_NAME = "recipe.toml"
 CHAIN, TEXT = "windows", "text"  # the features of files of one's own that a skeleton shows
-EXAMPLES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all others as comments
+SKELETON_VALUES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all others as comments
     "data": {"train": "train.txt", "test": "test.txt"},
     "objective": {"l1": "auto"},
     "windows": {"columns": "word", "templates": "word[-1] word[0] word[1] word[-1]|word[0]"},
@@ -106,7 +106,7 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
         "title": f"{', '.join(Path(name).name for name in names)}: {title or format.title}",
         "objective": {"fit_intercept": True} if has_intercept else {},
     }
-    return parse_recipe(table | sections, Path.cwd() / SOURCE)
+    return parse_recipe(table | sections, Path.cwd() / COMMAND_LINE)
 
 
 def _as_list(names: str | Sequence[str]) -> list[str]:
@@ -274,8 +274,8 @@ def skeleton(structure: str = "chain") -> str:
     kind."""
     lines = ['name = "mine"', 'title = "A model of my own"', ""]
     kind = _shown_features(structure)
-    examples = EXAMPLES | {
-        "features": {"kind": kind} | EXAMPLES.get(kind, {}),
+    examples = SKELETON_VALUES | {
+        "features": {"kind": kind} | SKELETON_VALUES.get(kind, {}),
         "structure": {"kind": structure},
     }
     for section, declared in describe_keys(structure).items():

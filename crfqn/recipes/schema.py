@@ -27,7 +27,7 @@ from crfqn.data_options import (
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.registry import FORMATS
 
-KINDS = {float: "number", bool: "true or false", int: "integer", str: "text"}
+TOML_TYPES = {float: "number", bool: "true or false", int: "integer", str: "text"}
 Section = TypeVar("Section")
 
 
@@ -136,7 +136,7 @@ def _read_section(
             expected = "one of " + ", ".join(map(shown, rule.choices))
         else:
             words = "".join(f"{shown(word)} or " for word in rule.words)
-            expected = words + (KINDS.get(rule.kind) or rule.expects) + rule.limit
+            expected = words + (TOML_TYPES.get(rule.kind) or rule.expects) + rule.limit
         if name in table:
             value = table[name]
             if not rule.allows(value):

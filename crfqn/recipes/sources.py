@@ -21,7 +21,7 @@ from crfqn.data.files import STANDARD_INPUT, shown_name
 from crfqn.data.label_arrays import target_reader
 from crfqn.data.numbering import counts_rows
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data_options import DATA_OPTIONS, OF_COLUMNS, SOURCE, DataSection, keys_in
+from crfqn.data_options import COMMAND_LINE, DATA_OPTIONS, OF_COLUMNS, DataSection, keys_in
 from crfqn.errors import (
     ColumnWarning,
     DataError,
@@ -407,7 +407,7 @@ def check_options(recipe: Recipe) -> None:
     for name, value in named.items():
         if name not in taken:
             offered = [name for name in OF_DATA if name in taken]
-            if recipe.source.name == SOURCE:
+            if recipe.source.name == COMMAND_LINE:
                 settable = {option.key for option in DATA_OPTIONS.values() if option.section == "data"}
                 offered = [name for name in offered if name in settable]
             others = ", ".join(offered)

@@ -35,7 +35,7 @@ from crfqn.estimators.settings import Settings
 from crfqn.messages import Where, named_places, places_among, validation_places
 from crfqn.objectives.linear.feature_map import centered_weights
 from crfqn.regularization_path.grid import Grid, LocalGrid, RegularizationPath
-from crfqn.result import OPTIMAL, Result, Status
+from crfqn.result import OPTIMUM_TOL, Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.stopping import Run
 from crfqn.solvers.strong_rule import StrongRule
@@ -76,7 +76,7 @@ def prepare_path(
         )
     solver, changes = estimator.make_solver(), {}
     if path_parameter is not None:
-        changes = {path_parameter: 1.0, "tol": estimator.tol_or(OPTIMAL)}
+        changes = {path_parameter: 1.0, "tol": estimator.tol_or(OPTIMUM_TOL)}
     quiet = {"verbose": 0, "callback": None, "warm_start": False}
     settings = clone(estimator).set_params(**quiet, **changes)
     problem = settings.prepare(X, y, sample_weight)
@@ -355,7 +355,7 @@ def with_best_refined(prepared: PreparedPath, path: RegularizationPath, score: S
     trainings. The best of a path is scored again on validation items. If the training is interrupted,
     nothing changes."""
     best = path.best_index
-    model, tol = path.models[best], prepared.settings.tol_or(OPTIMAL)
+    model, tol = path.models[best], prepared.settings.tol_or(OPTIMUM_TOL)
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
     result, distance = model.result_, model.result_.gap
     if not np.isfinite(distance):

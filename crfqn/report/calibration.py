@@ -10,7 +10,7 @@ import numpy as np
 
 from crfqn.data.label_arrays import label_text
 from crfqn.metrics.calibration import ReliabilityBins, reliability_bins
-from crfqn.plot.curves import CERTIFIED, ESTIMATED
+from crfqn.plot.curves import CERTIFIED_COLOUR, ESTIMATED_COLOUR
 from crfqn.report.evaluation_section import EvaluationSection
 
 
@@ -40,9 +40,9 @@ class Reliability:
         """Draw the share of right labels against the confidence, bin by bin."""
         (axes,) = ax
         axes.plot([0, 1], [0, 1], color="gray", linewidth=0.8, linestyle=":")
-        curves = [(self.bins, CERTIFIED, "-", f"T = {self.temperature:.3g}")]
+        curves = [(self.bins, CERTIFIED_COLOUR, "-", f"T = {self.temperature:.3g}")]
         if self.before is not None:
-            curves.append((self.before, ESTIMATED, "--", "T = 1, before"))
+            curves.append((self.before, ESTIMATED_COLOUR, "--", "T = 1, before"))
         for bins, colour, line, name in curves:
             axes.plot(
                 bins.confidence, bins.accuracy, line, color=colour, marker="o", markersize=3, label=name

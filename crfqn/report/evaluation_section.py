@@ -28,10 +28,10 @@ from crfqn.report.images import Pixels, ink_of
 MOST_CONFUSIONS = 200
 MOST_LABELS = 30  # in the picture of the confusion matrix: more names cannot be read
 MOST_POSITIONS = 60  # shown of one sequence, around its first error
-TOP = 4  # most probable labels of a position
+MAX_MARGINALS = 4  # most probable labels of a position
 MOST_REASONS = 8  # terms of an explanation
 # Feature of the position itself, as window templates and CRFsuite's examples name it: w[0]=dog.
-HERE = re.compile(r"[^\[\]|=]+\[0\]=(.*)", re.S)
+OWN_FEATURE = re.compile(r"[^\[\]|=]+\[0\]=(.*)", re.S)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +222,7 @@ class Errors:
         if row is None:
             return []
         labels = [*map(label_text, self.model.classes_)]
-        best = np.argsort(-row, kind="stable")[:TOP].tolist()
+        best = np.argsort(-row, kind="stable")[:MAX_MARGINALS].tolist()
         if given in labels and labels.index(given) not in best:
             best[-1] = labels.index(given)
         return [Probable(labels[k], float(row[k])) for k in best]
@@ -283,5 +283,5 @@ def _text(X: Any, item: Any, t: int) -> str:
         if known is None or not hasattr(item, "indptr"):
             return ""
         names = [known[column] for column in item.indices[item.indptr[t] : item.indptr[t + 1]].tolist()]
-    words = (match[1] for match in map(HERE.match, names) if match)
+    words = (match[1] for match in map(OWN_FEATURE.match, names) if match)
     return next(words, first or (names[0] if names else ""))

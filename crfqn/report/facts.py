@@ -18,9 +18,14 @@ from crfqn.model.model import Model
 from crfqn.result import Result, Status
 from crfqn.taxonomy.tree import LabelTree
 
-PACKAGES = ("crfqn", "numpy", "scipy", "numba", "scikit-learn", "matplotlib", "Jinja2")
-SILENT = ("callback", "taxonomy", "verbose", "warm_start")  # parameters that say nothing about the model
-UNKNOWN = "not known"
+SHOWN_PACKAGES = ("crfqn", "numpy", "scipy", "numba", "scikit-learn", "matplotlib", "Jinja2")
+HIDDEN_PARAMETERS = (
+    "callback",
+    "taxonomy",
+    "verbose",
+    "warm_start",
+)  # parameters that say nothing about the model
+NOT_KNOWN = "not known"
 
 
 def fitted_model(model: Any, feature_names: Any = None) -> Model | None:
@@ -65,10 +70,11 @@ def headline(estimator: Any, weights: Model | None) -> list[Fact]:
     """Return the few figures that stand in large letters."""
     result, possible = estimator.result_, n_possible(estimator, weights)
     gap, estimate = (
-        f"{100 * share:.3g} %" if isfinite(share) else UNKNOWN for share in (result.gap, result.estimated_gap)
+        f"{100 * share:.3g} %" if isfinite(share) else NOT_KNOWN
+        for share in (result.gap, result.estimated_gap)
     )
     value, passes = (
-        format(number, form) if isfinite(number) else UNKNOWN
+        format(number, form) if isfinite(number) else NOT_KNOWN
         for number, form in ((result.value, ",.6g"), (result.passes, ",.1f"))
     )
     facts = [
@@ -85,7 +91,7 @@ def headline(estimator: Any, weights: Model | None) -> list[Fact]:
         and not result.has_informative_gap
     ):
         del facts[1]  # `ending` has it
-    return [fact for fact in facts if fact.value != UNKNOWN or fact.name.endswith("gap")]
+    return [fact for fact in facts if fact.value != NOT_KNOWN or fact.name.endswith("gap")]
 
 
 def n_possible(estimator: Any, weights: Model | None) -> int:
@@ -171,7 +177,7 @@ def parameters(model: Any) -> list[Fact]:
         text = f"{value:g}" if isinstance(value, float) else str(value)
         if (value is None or value == "auto") and isinstance(used, float):
             text = f"{used:.4g}, chosen automatically"
-        if name not in SILENT:
+        if name not in HIDDEN_PARAMETERS:
             facts.append(Fact(name, text if len(text) <= 200 else f"{text[:199]}…"))
     return facts
 
@@ -179,11 +185,11 @@ def parameters(model: Any) -> list[Fact]:
 def versions() -> list[Fact]:
     """Return the versions of the libraries that made the page."""
     facts = [Fact("Python", platform.python_version())]
-    for name in PACKAGES:
+    for name in SHOWN_PACKAGES:
         try:
             facts.append(Fact(name, version(name)))
         except PackageNotFoundError:  # run from a checkout
             import crfqn
 
-            facts.append(Fact(name, crfqn.__version__ if name == "crfqn" else UNKNOWN))
+            facts.append(Fact(name, crfqn.__version__ if name == "crfqn" else NOT_KNOWN))
     return facts

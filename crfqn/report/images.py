@@ -23,32 +23,32 @@ from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.model.model import Model
 from crfqn.plot.canvas import check_matplotlib, counted_colours, signed_colours
-from crfqn.plot.curves import CERTIFIED, ESTIMATED, OBJECTIVE
+from crfqn.plot.curves import CERTIFIED_COLOUR, ESTIMATED_COLOUR, OBJECTIVE_COLOUR
 from crfqn.report.facts import feature_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 # Colours of the drawing that stand for those of the page, in light and in dark.
-INK, LINE = "#010203", "#040506"
-VARIABLES = {
-    INK: "--ink-2",
-    LINE: "--line",
-    CERTIFIED: "--certified",
-    ESTIMATED: "--estimated",
-    OBJECTIVE: "--accent",
+INK_COLOUR, LINE_COLOUR = "#010203", "#040506"
+CSS_VARIABLES = {
+    INK_COLOUR: "--ink-2",
+    LINE_COLOUR: "--line",
+    CERTIFIED_COLOUR: "--certified",
+    ESTIMATED_COLOUR: "--estimated",
+    OBJECTIVE_COLOUR: "--accent",
     "#1f77b4": "--accent",  # matplotlib's first colour
 }
-STYLE: dict[Any, Any] = {
+SVG_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "crfqn",  # the same page from the same model
-    "text.color": INK,
-    "axes.edgecolor": LINE,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "grid.color": LINE,
+    "text.color": INK_COLOUR,
+    "axes.edgecolor": LINE_COLOUR,
+    "axes.labelcolor": INK_COLOUR,
+    "axes.titlecolor": INK_COLOUR,
+    "xtick.color": INK_COLOUR,
+    "ytick.color": INK_COLOUR,
+    "grid.color": LINE_COLOUR,
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
@@ -58,11 +58,13 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-UNWANTED = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<style type=.*?</style>", re.S)
-CURVE = (4.4, 3.1)  # inches
-SQUARE = (5.2, 4.6)
-PIXEL = re.compile(r"p(\d+)_(\d+)")
-BIAS = "bias"
+UNWANTED_MARKUP = re.compile(
+    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<style type=.*?</style>", re.S
+)
+CURVE_SIZE = (4.4, 3.1)  # inches
+MATRIX_SIZE = (5.2, 4.6)
+PIXEL_NAME = re.compile(r"p(\d+)_(\d+)")
+BIAS_NAME = "bias"
 
 
 class Pictures:
@@ -73,14 +75,14 @@ class Pictures:
         self._prefix = prefix
         self._number = count(1)
 
-    def panels(self, display: Any, about: str, size: tuple[float, float] = CURVE) -> list[Markup]:
+    def panels(self, display: Any, about: str, size: tuple[float, float] = CURVE_SIZE) -> list[Markup]:
         """Return a picture, that grows and shrinks with the page, for each panel of a display of `crfqn.plot`; `about`
         tells those who do not see them, `size` is width and height in inches."""
         import matplotlib
         from matplotlib.figure import Figure
 
         n = display.SHAPE[0] * display.SHAPE[1]
-        with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        with matplotlib.rc_context(SVG_STYLE), warnings.catch_warnings():
             # the page's own fonts write the text, whatever matplotlib's lack
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             figures = [Figure(figsize=size, layout="constrained") for _ in range(n)]
@@ -92,10 +94,10 @@ class Pictures:
 
         stream = io.StringIO()
         figure.savefig(stream, format="svg", metadata={"Date": None})
-        text = UNWANTED.sub("", stream.getvalue())
+        text = UNWANTED_MARKUP.sub("", stream.getvalue())
         prefix = f"{self._prefix}{next(self._number)}-"
         text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", text)
-        for colour, variable in VARIABLES.items():
+        for colour, variable in CSS_VARIABLES.items():
             text = text.replace(colour, f"var({variable})")
         start, after = text.split("<svg", 1)
         tag, body = after.split(">", 1)
@@ -145,9 +147,9 @@ class Pixels:
         features = weights.weights.features.tolist()
         names = {column: feature_text(weights.feature_name(column)) for column in features}
         if names and all(
-            name == BIAS or all(map(PIXEL.fullmatch, name.split("&"))) for name in names.values()
+            name == BIAS_NAME or all(map(PIXEL_NAME.fullmatch, name.split("&"))) for name in names.values()
         ):
-            pixels = {f: [(int(a), int(b)) for a, b in PIXEL.findall(name)] for f, name in names.items()}
+            pixels = {f: [(int(a), int(b)) for a, b in PIXEL_NAME.findall(name)] for f, name in names.items()}
             corner = np.max([pixel for pair in pixels.values() for pixel in pair] or [(0, 0)], axis=0)
             least = int(corner[0]) + 1, int(corner[1]) + 1
             rows, width = shape or least

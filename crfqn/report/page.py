@@ -39,7 +39,7 @@ from crfqn.report.facts import (
     taxonomy_of,
     versions,
 )
-from crfqn.report.images import SQUARE, Pictures, Pixels
+from crfqn.report.images import MATRIX_SIZE, Pictures, Pixels
 from crfqn.report.weights import characters, densities, open_tree, strongest
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 MOST_PATH_ROWS = 1000
 MOST_TRANSITIONS = 500
-COUNT = Parameter("how many are shown", int, low=1)
+COUNT_RULE = Parameter("how many are shown", int, low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Contents:
 
     def __post_init__(self) -> None:
         for name in ("n_features", "n_errors"):
-            COUNT.check(name, getattr(self, name))
+            COUNT_RULE.check(name, getattr(self, name))
 
 
 def write_report(model: Any, path: str | PathLike[str], data: Any = None, **contents: Any) -> None:
@@ -210,7 +210,7 @@ def _features(
         content["transition_labels"] = [label_text(model.classes_[row]) for row in shown]
         display = TransitionsDisplay(display.weights[np.ix_(shown, shown)], content["transition_labels"])
         about = "Weights of transitions from the label of a row to the label of a column"
-        content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
+        content["transition_pictures"] = Pictures("t").panels(display, about, MATRIX_SIZE)
     tree, by_node = taxonomy_of(model), dict[str, list[Any]]()
     for row in content["features"] if tree is not None else ():
         by_node.setdefault(row.label, []).append(row)
@@ -241,7 +241,7 @@ def _data(
         "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
         "confusion_labels": [] if display is None else display.display_labels,
         "mistakes": [] if evaluation.has_sets else evaluation.mistakes(),
-        "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
+        "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, MATRIX_SIZE),
         "errors": errors.worst(wanted.n_errors),
         "reliability": reliability,
         "reliability_pictures": Pictures("r").panels(reliability, about_reliability) if reliability else [],

@@ -1,5 +1,5 @@
-"""A model file as a service over HTTP: `crfqn serve`. Labels by numpy alone, as `crfqn.Tagger` does.
+"""`crfqn serve`: a service over HTTP that labels with a model file, by numpy alone as `crfqn.Tagger`.
 
-`labelling` makes answers of requests, `application` is the HTTP around it, `workers` the processes. starlette and
-uvicorn are in the extra `crfqn[serve]`, and are imported when a service starts.
+`labelling` answers requests, `application` is the HTTP interface, `workers` runs the processes. starlette and uvicorn
+come with the extra `crfqn[serve]` and are imported when a service starts.
 """

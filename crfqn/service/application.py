@@ -1,8 +1,8 @@
-"""The service over HTTP: an ASGI application around a `LabelService`, with limits, counts and a page to try it in.
+"""The HTTP interface of a service: an ASGI application for a `LabelService`, with limits, counters and a test page.
 
-Requests of little work are labelled where they come in, together with others: to hand them to a thread would cost more
-than the labelling. Others go to a thread, one at a time, since threads of Python take turns; meanwhile the service
-answers. What is too much work is refused before it begins, and all work ends at the request's deadline.
+The event loop labels small requests itself, in batches, because handing them to a thread would take longer than
+labelling them. Large requests go to one thread, one at a time, so that the event loop stays responsive. Requests with
+too much work are refused before labelling begins, and labelling stops at the deadline of the request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from time import monotonic
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
@@ -28,16 +28,20 @@ from crfqn.arrays import Vector
 from crfqn.data.json_text import strict_json
 from crfqn.errors import InputError
 from crfqn.service.description import describe_api
-from crfqn.service.labelling import TOGETHER, Answer, LabelRequest, LabelService, Overdue
+from crfqn.service.labelling import ITEM_BATCH, Answer, LabelRequest, LabelService, Overdue
 
-SMALL = 16_384  # bytes of a request that is read where it comes in
-LITTLE_WORK, MOST_WORK = 0.02, 0.05  # seconds, of a request and of all together that are labelled there
-READ_ON = 8  # times the limit: what is read of a body before its client sees that it is too large
-STATUSES = 200, 400, 408, 413, 422, 500, 503
-# Upper ends of a histogram.
-SECONDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
-COUNTS = len(STATUSES) + len(SECONDS) + 1 + 3  # a bucket beyond the last end; seconds, items, positions
-SECURITY = {
+# Bytes of a request that the event loop parses itself, which takes up to 0.4 ms.
+MAX_INLINE_BYTES = 16_384
+# Estimated seconds of a request, and of a batch of requests, that the event loop labels itself
+MAX_INLINE_SECONDS, MAX_BATCH_SECONDS = 0.02, 0.05
+# Multiple of the size limit that is read of a body: many clients read no answer before they have sent the body
+MAX_OVERREAD = 8
+ANSWER_STATUSES = 200, 400, 408, 413, 422, 500, 503
+# Upper ends of the buckets of the histogram of response times, up to the default limit.
+SECONDS_BUCKETS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
+# By status; by bucket, with one beyond the last end; seconds, items, positions.
+COUNTS_PER_PROCESS = len(ANSWER_STATUSES) + len(SECONDS_BUCKETS) + 1 + 3
+SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -46,31 +50,37 @@ SECURITY = {
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """Bytes of a request's body, and seconds from its arrival to its answer."""
+    """The largest number of bytes of a request's body, and of seconds from its arrival to its answer."""
 
     max_bytes: int = 1 << 20
     timeout: float = 10.0
 
 
 class Counters:
-    """Counts of requests, items, positions and seconds; each process of a service writes its own row of `table`,
-    (processes, COUNTS), and every process reads the sums."""
+    """Counts of requests, items, positions and seconds.
+
+    Each process of a service writes its row of `table`, (processes, COUNTS_PER_PROCESS), and reads the sums of all.
+    """
 
     def __init__(self, table: Vector, row: int = 0) -> None:
         self._table, self._row = table, table[row]
 
     def add(self, status: int, seconds: float, n_items: int = 0, n_positions: int = 0) -> None:
+        """Count a request."""
         row = self._row
-        row[STATUSES.index(status)] += 1
-        row[len(STATUSES) + int(np.searchsorted(SECONDS, seconds))] += 1
+        row[ANSWER_STATUSES.index(status)] += 1
+        row[len(ANSWER_STATUSES) + int(np.searchsorted(SECONDS_BUCKETS, seconds))] += 1
         row[-3:] += seconds, n_items, n_positions
 
     def text(self) -> str:
         """Return the sums of all processes in the text format of Prometheus."""
         sums = self._table.sum(axis=0).tolist()
         seconds, n_items, n_positions = sums[-3:]
-        ends, counts = [*map(str, SECONDS), "+Inf"], np.cumsum(sums[len(STATUSES) : -3]).tolist()
-        by_status = zip(STATUSES, sums, strict=False)
+        ends, counts = (
+            [*map(str, SECONDS_BUCKETS), "+Inf"],
+            np.cumsum(sums[len(ANSWER_STATUSES) : -3]).tolist(),
+        )
+        by_status = zip(ANSWER_STATUSES, sums, strict=False)
         timed = [f'_bucket{{le="{end}"}} {n:.0f}' for end, n in zip(ends, counts, strict=True)]
         timed += [f"_sum {seconds!r}", f"_count {counts[-1]:.0f}"]
         lines: list[str] = []
@@ -88,7 +98,7 @@ class Counters:
 
 
 class Refused(Exception):
-    """A request that is refused, with the status of the answer and its message."""
+    """Raised for a request that is refused, with the status and the message of the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -96,7 +106,7 @@ class Refused(Exception):
 
 
 class Encoded(NamedTuple):
-    """The body of an answer, and how many items and positions it labels."""
+    """The body of an answer, and the number of items and positions that it labels."""
 
     body: bytes
     n_items: int = 0
@@ -104,12 +114,12 @@ class Encoded(NamedTuple):
 
     @classmethod
     def from_answer(cls, answer: Answer) -> Self:
-        """Return an answer as JSON; InputError for what JSON does not have."""
-        return cls(encode(answer.content), answer.n_items, answer.n_positions)
+        """Return an answer as JSON; InputError for values that JSON does not have."""
+        return cls(json_bytes(answer.content), answer.n_items, answer.n_positions)
 
 
 class Waiting(NamedTuple):
-    """A request to be labelled with others: its deadline, where its answer goes, and the seconds of its work."""
+    """A request in the queue: its deadline, the future of its answer, and the estimated seconds of its work."""
 
     request: LabelRequest
     deadline: float
@@ -118,7 +128,7 @@ class Waiting(NamedTuple):
 
 
 class Labelling:
-    """The endpoint that labels: requests that come in together are answered together."""
+    """The endpoint /label, which labels requests that arrive together in one batch."""
 
     def __init__(self, service: LabelService, limits: RequestLimits, counters: Counters) -> None:
         self.service, self.limits, self.counters = service, limits, counters
@@ -133,7 +143,7 @@ class Labelling:
         except Refused as refused:
             status, response = refused.status, as_error(refused.status, str(refused))
         except ClientDisconnect:
-            status, response = 400, as_error(400, "the client left")  # nobody reads it
+            status, response = 400, as_error(400, "the client left")  # the client does not read this answer
         except Exception:
             self.counters.add(500, monotonic() - begin)
             raise
@@ -143,17 +153,19 @@ class Labelling:
     async def _answer(self, request: Request, deadline: float) -> Encoded:
         body = await self._body(request, deadline)
         try:
-            to_label = LabelRequest.read(body) if len(body) <= SMALL else None
+            to_label = LabelRequest.read(body) if len(body) <= MAX_INLINE_BYTES else None
             if to_label is not None:
                 self.service.check_work(to_label, to_label.all_items)
                 seconds = self.service.seconds(to_label)
-                if seconds <= LITTLE_WORK and not self.service.searches(to_label):
+                if seconds <= MAX_INLINE_SECONDS and not self.service.searches(to_label):
                     loop = asyncio.get_running_loop()
                     answer: asyncio.Future[Answer] = loop.create_future()
                     if not self.waiting:
                         loop.call_soon(self._answer_all, 1)
                     self.waiting.append(Waiting(to_label, deadline, answer, seconds))
-                    return Encoded.from_answer(await answer)  # with all that have come in by then
+                    return Encoded.from_answer(
+                        await answer
+                    )  # labelled together with the other queued requests
 
             def label() -> Encoded:
                 return Encoded.from_answer(self.service.answer(to_label or LabelRequest.read(body), deadline))
@@ -167,14 +179,16 @@ class Labelling:
             raise Refused(503, f"{message}: send fewer or shorter items, or later") from None
 
     def _answer_all(self, n_before: int) -> None:
-        """Answer the requests that wait, once no others have come in beside the `n_before` of the last turn; those
-        beyond MOST_WORK in the next turn, so that others are answered between."""
+        """Answer the queued requests if none has arrived since the last turn of the event loop, which saw `n_before`.
+
+        Requests beyond MAX_BATCH_SECONDS are answered in the next turn, so that other requests are served in between.
+        """
         loop = asyncio.get_running_loop()
-        if n_before < len(self.waiting) < TOGETHER:
+        if n_before < len(self.waiting) < ITEM_BATCH:
             loop.call_soon(self._answer_all, len(self.waiting))
             return
         sums = np.cumsum([one.seconds for one in self.waiting])
-        n = max(int(np.searchsorted(sums, MOST_WORK, side="right")), 1)
+        n = max(int(np.searchsorted(sums, MAX_BATCH_SECONDS, side="right")), 1)
         waiting, self.waiting = self.waiting[:n], self.waiting[n:]
         if self.waiting:
             loop.call_soon(self._answer_all, len(self.waiting))
@@ -191,20 +205,20 @@ class Labelling:
                 answer.set_result(result)
 
     async def _body(self, request: Request, deadline: float) -> bytes:
-        """Return the body. Of one that is too large some more is read: a client that still sends takes no answer."""
-        most, size = self.limits.max_bytes, 0
+        """Return the body; if it is too large, read on a little, because a client that is sending reads no answer."""
+        max_bytes, size = self.limits.max_bytes, 0
         parts: list[bytes] = []
-        too_large = Refused(413, f"expected a body of at most {most:,} bytes")
+        too_large = Refused(413, f"expected a body of at most {max_bytes:,} bytes")
         declared = request.headers.get("content-length", "0")
-        is_refused = declared.isdecimal() and int(declared) > most
-        if is_refused and "expect" in request.headers:  # it waits for an answer before it sends
+        is_refused = declared.isdecimal() and int(declared) > max_bytes
+        if is_refused and "expect" in request.headers:  # the client sends the body only after an answer
             raise too_large
         try:
             async with asyncio.timeout(deadline - monotonic()):
                 async for part in request.stream():
                     size += len(part)
-                    is_refused = is_refused or size > most
-                    if is_refused and size > READ_ON * most:
+                    is_refused = is_refused or size > max_bytes
+                    if is_refused and size > MAX_OVERREAD * max_bytes:
                         break
                     if is_refused:
                         parts.clear()
@@ -222,24 +236,24 @@ class Labelling:
 def create_app(
     service: LabelService, limits: RequestLimits = RequestLimits(), counters: Counters | None = None
 ) -> Starlette:
-    """Return the ASGI application of a service; `counters` by default its own."""
-    counts = counters or Counters(np.zeros((1, COUNTS)))
+    """Return the ASGI application of a service, by default with new counters."""
+    counts = counters or Counters(np.zeros((1, COUNTS_PER_PROCESS)))
     page = files("crfqn.service").joinpath("page.html").read_text(encoding="utf-8")
-    # By the policy nothing runs but the page's own script, and nothing is asked but this service.
+    # The policy allows only the page's script and style, and connections to this service.
     policy = ["default-src 'none'"]
     for tag in ("script", "style"):
         content = page.split(f"<{tag}>", 1)[1].split(f"</{tag}>", 1)[0]
         policy.append(f"{tag}-src 'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'")
     policy += ["connect-src 'self'", "img-src data:"]
     policy += [f"{name} 'none'" for name in ("base-uri", "form-action", "frame-ancestors")]
-    headers = SECURITY | {"Content-Security-Policy": "; ".join(policy)}
+    headers = SECURITY_HEADERS | {"Content-Security-Policy": "; ".join(policy)}
     answers: dict[str, Callable[[], Response]] = {
-        "/model": lambda: as_json(encode(service.describe())),
-        "/health": lambda: as_json(encode({"status": "ok"})),
+        "/model": lambda: as_json(json_bytes(service.describe())),
+        "/health": lambda: as_json(json_bytes({"status": "ok"})),
         "/metrics": lambda: PlainTextResponse(
-            counts.text(), media_type="text/plain; version=0.0.4", headers=SECURITY
+            counts.text(), media_type="text/plain; version=0.0.4", headers=SECURITY_HEADERS
         ),
-        "/openapi.json": lambda: as_json(encode(describe_api(limits.max_bytes, limits.timeout))),
+        "/openapi.json": lambda: as_json(json_bytes(describe_api(limits.max_bytes, limits.timeout))),
         "/": lambda: HTMLResponse(page, headers=headers),
     }
 
@@ -251,19 +265,19 @@ def create_app(
     return Starlette(routes=routes, exception_handlers={HTTPException: _failed, Exception: _failed})
 
 
-def encode(content: Any) -> bytes:
-    """Return JSON in ASCII, which halves of surrogate pairs fit into as well; InputError for NaN and the like."""
+def json_bytes(content: object) -> bytes:
+    """Return JSON in ASCII, so that lone surrogates can be written, too; InputError for NaN and infinity."""
     return strict_json(content, separators=(",", ":")).encode("ascii")
 
 
 def as_json(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(body, status, SECURITY | (headers or {}), "application/json")
+    return Response(body, status, SECURITY_HEADERS | (headers or {}), "application/json")
 
 
 def as_error(status: int, message: str) -> Response:
-    # A body that was not read to its end would be taken for the next request; another try may find it idle again.
+    # Close the connection after an unread body, whose rest would be parsed as the next request.
     more = {408: {"Connection": "close"}, 413: {"Connection": "close"}, 503: {"Retry-After": "1"}}
-    return as_json(encode({"error": message}), status, more.get(status))
+    return as_json(json_bytes({"error": message}), status, more.get(status))
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -1,24 +1,26 @@
-"""Description of the service in the words of OpenAPI 3.1, from which clients are made."""
+"""The OpenAPI 3.1 description of the service, from which client code can be generated."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
-from crfqn.service.labelling import MOST_BEST, MOST_FEATURES, TAKES
+from crfqn.service.labelling import ITEM_FORMS, MAX_BEST, MAX_FEATURES
 
-LABEL = {"type": ["string", "number", "boolean", "array"]}
-ANSWER = {
-    "type": [*LABEL["type"], "null"],
-    "description": "null where none has the probability of `threshold`.",
+Schema: TypeAlias = dict[str, Any]  # a JSON schema
+
+LABEL_SCHEMA = {"type": ["string", "number", "boolean", "array"]}
+ANSWER_SCHEMA = {
+    "type": [*LABEL_SCHEMA["type"], "null"],
+    "description": "null if no label has the probability `threshold`.",
 }
-PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
+PROBABILITY_SCHEMA = {"type": "number", "minimum": 0, "maximum": 1}
 
 
-def _object(required: list[str], **properties: Any) -> dict[str, Any]:
+def _object(required: list[str], **properties: Schema) -> Schema:
     return {"type": "object", "required": required, "properties": properties}
 
 
-def _list(of: dict[str, Any], description: str = "") -> dict[str, Any]:
+def _list(of: Schema, description: str = "") -> Schema:
     return {"type": "array", "items": of} | ({"description": description} if description else {})
 
 
@@ -26,7 +28,7 @@ def _ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _answer(description: str, schema: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
+def _answer(description: str, schema: Schema, media: str = "application/json") -> Schema:
     return {"description": description, "content": {media: {"schema": schema}}}
 
 
@@ -34,97 +36,116 @@ def _get(summary: str, schema: dict[str, Any], media: str = "application/json") 
     return {"get": {"summary": summary, "responses": {"200": _answer(summary, schema, media)}}}
 
 
-TEXT, FLAG, POSITION = {"type": "string"}, {"type": "boolean"}, {"type": "integer", "minimum": 0}
-MARGINALS = {"type": "object", "additionalProperties": PROBABILITY}
-FEATURE = _object(["feature", "weight"], feature={"type": ["string", "integer"]}, weight={"type": "number"})
-SPAN = _object(
-    ["label", "start", "end"],
-    label=TEXT,
-    start=POSITION | {"description": "The first position, from 0."},
-    end=POSITION | {"description": "The position behind the last."},
-    start_char=POSITION
-    | {"description": "Of an item that was a text: where in it the span begins, in characters."},
-    end_char=POSITION | {"description": "Where it ends."},
-    probability=PROBABILITY | {"description": "Of exactly this span."},
+TEXT_SCHEMA, FLAG_SCHEMA, POSITION_SCHEMA = (
+    {"type": "string"},
+    {"type": "boolean"},
+    {"type": "integer", "minimum": 0},
 )
-TERM = _object(
+MARGINALS_SCHEMA = {"type": "object", "additionalProperties": PROBABILITY_SCHEMA}
+FEATURE_SCHEMA = _object(
+    ["feature", "weight"], feature={"type": ["string", "integer"]}, weight={"type": "number"}
+)
+SPAN_SCHEMA = _object(
+    ["label", "start", "end"],
+    label=TEXT_SCHEMA,
+    start=POSITION_SCHEMA | {"description": "The first position, from 0."},
+    end=POSITION_SCHEMA | {"description": "The position after the last one."},
+    start_char=POSITION_SCHEMA
+    | {"description": "Begin of the span in the text, in characters, if the item was a text."},
+    end_char=POSITION_SCHEMA | {"description": "End of the span in the text."},
+    probability=PROBABILITY_SCHEMA | {"description": "The probability of exactly this span."},
+)
+TERM_SCHEMA = _object(
     ["kind", "name", "value"],
     position={"type": ["integer", "null"]},
     kind={"enum": ["feature", "transition", "dense", "constant"]},
     name={"type": ["string", "integer", "array"]},
     value={"type": "number"},
 )
-EXPLANATION = _object(
+EXPLANATION_SCHEMA = _object(
     ["label", "runner_up", "difference", "terms", "rest"],
-    label=LABEL,
+    label=LABEL_SCHEMA,
     probability={"type": ["number", "null"]},
     runner_up={},
     runner_up_probability={"type": ["number", "null"]},
     difference={
         "type": ["number", "null"],
-        "description": "Of the scores with the label and the runner-up, in nats: terms and rest add up to it.",
+        "description": "Score of the label minus that of the second best one, in nats: the sum of terms and rest.",
     },
-    terms=_list(TERM),
+    terms=_list(TERM_SCHEMA),
     rest={"type": "number"},
 )
-REQUEST = _object(
+REQUEST_SCHEMA = _object(
     [],
-    item={"description": "One item. By kind of model: " + "; ".join(f"{k}: {v}" for k, v in TAKES.items())},
+    item={
+        "description": "One item. By kind of model: " + "; ".join(f"{k}: {v}" for k, v in ITEM_FORMS.items())
+    },
     items=_list({}, "Several items, instead of one."),
     known=_list(
-        {}, "For each position of a sequence its label, a list of possible ones, or null; of items, lists."
+        {},
+        "For each position of a sequence its label, a list of possible labels, or null; for items, lists of these.",
     ),
     once=_list({}, "Labels that form at most one run in a sequence each, instead of those of the training."),
-    threshold=PROBABILITY
-    | {"description": "The least probability of a label, at each position of a sequence, and of a span."},
-    probabilities=FLAG | {"description": "Of the labels together, and of each at its position."},
-    marginals=FLAG | {"description": "Of all labels at each position, or of a single item."},
-    spans=FLAG | {"description": "Spans of labels of a scheme, such as IOB2."},
-    nbest=POSITION | {"maximum": MOST_BEST},
-    explain=POSITION
+    threshold=PROBABILITY_SCHEMA
+    | {"description": "The minimum probability of a label, at each position of a sequence, and of a span."},
+    probabilities=FLAG_SCHEMA
+    | {"description": "Whether to add the probability of the whole labelling and of each label."},
+    marginals=FLAG_SCHEMA
     | {
-        "maximum": MOST_FEATURES,
-        "description": "The number of features and transitions to show that decided between label and runner-up.",
+        "description": "Whether to add the probabilities of all labels at each position, or of a single item."
     },
-    features=POSITION
+    spans=FLAG_SCHEMA | {"description": "Whether to add the spans of labels in a scheme, such as IOB2."},
+    nbest=POSITION_SCHEMA | {"maximum": MAX_BEST},
+    explain=POSITION_SCHEMA
     | {
-        "maximum": MOST_FEATURES,
-        "description": "The number of features to show that say most for or against the label at each position.",
+        "maximum": MAX_FEATURES,
+        "description": "The number of features and transitions to show that decided against the second best label.",
+    },
+    features=POSITION_SCHEMA
+    | {
+        "maximum": MAX_FEATURES,
+        "description": "The number of features to show with the largest weights at each position.",
     },
 ) | {"oneOf": [{"required": ["item"]}, {"required": ["items"]}], "additionalProperties": False}
-ITEM = _object(
+ITEM_SCHEMA = _object(
     [],
-    tokens=_list(TEXT, "The words of an item that was a text."),
-    start=_list(POSITION, "Where in the text each of them begins, in characters."),
-    end=_list(POSITION, "Where each ends."),
-    labels=_list(ANSWER),
-    label=ANSWER,
-    probability=PROBABILITY,
+    tokens=_list(TEXT_SCHEMA, "The words of an item that was a text."),
+    start=_list(POSITION_SCHEMA, "Begin of each word in the text, in characters."),
+    end=_list(POSITION_SCHEMA, "End of each word in the text."),
+    labels=_list(ANSWER_SCHEMA),
+    label=ANSWER_SCHEMA,
+    probability=PROBABILITY_SCHEMA,
     log_probability={"type": "number", "maximum": 0, "description": "Its natural logarithm."},
-    probabilities=_list(PROBABILITY | {"type": ["number", "null"]}),
-    marginals={"anyOf": [MARGINALS, _list(MARGINALS)]},  # of a single item, of each position of a sequence
-    nbest=_list(_object(["probability"], labels=_list(LABEL), label=LABEL, probability=PROBABILITY)),
-    spans=_list(SPAN),
-    features={"anyOf": [_list(FEATURE), _list(_list(FEATURE))]},
-    explanation={"anyOf": [EXPLANATION, _list(EXPLANATION)]},
+    probabilities=_list(PROBABILITY_SCHEMA | {"type": ["number", "null"]}),
+    marginals={
+        "anyOf": [MARGINALS_SCHEMA, _list(MARGINALS_SCHEMA)]
+    },  # of a single item, of each position of a sequence
+    nbest=_list(
+        _object(
+            ["probability"], labels=_list(LABEL_SCHEMA), label=LABEL_SCHEMA, probability=PROBABILITY_SCHEMA
+        )
+    ),
+    spans=_list(SPAN_SCHEMA),
+    features={"anyOf": [_list(FEATURE_SCHEMA), _list(_list(FEATURE_SCHEMA))]},
+    explanation={"anyOf": [EXPLANATION_SCHEMA, _list(EXPLANATION_SCHEMA)]},
 )
-MODEL = _object(
+MODEL_SCHEMA = _object(
     [],
-    kind=TEXT,
-    labels=_list(LABEL),
-    labels_sequences=FLAG,
-    takes={"enum": [*TAKES]},
-    item=TEXT | {"description": "What an item is, in words."},
-    columns=_list(TEXT) | {"type": ["array", "null"]},
-    tokenizer={"type": ["string", "null"], "description": "What cuts texts into tokens."},
+    kind=TEXT_SCHEMA,
+    labels=_list(LABEL_SCHEMA),
+    labels_sequences=FLAG_SCHEMA,
+    takes={"enum": [*ITEM_FORMS]},
+    item=TEXT_SCHEMA | {"description": "Description of an item."},
+    columns=_list(TEXT_SCHEMA) | {"type": ["array", "null"]},
+    tokenizer={"type": ["string", "null"], "description": "The tokenizer of texts."},
     tokenizer_share={"type": ["number", "null"]}
-    | {"description": "Share of the training tokens that it gets right."},
+    | {"description": "The fraction of the training tokens that the tokenizer gets right."},
     scheme={"type": ["string", "null"]},
-    has_probabilities=FLAG,
+    has_probabilities=FLAG_SCHEMA,
     n_features={"type": "integer"},
     n_weights={"type": "integer"},
 )
-MODEL["required"] = [name for name in MODEL["properties"] if name != "columns"]
+MODEL_SCHEMA["required"] = [name for name in MODEL_SCHEMA["properties"] if name != "columns"]
 
 
 def describe_api(max_bytes: int, timeout: float) -> dict[str, Any]:
@@ -132,10 +153,10 @@ def describe_api(max_bytes: int, timeout: float) -> dict[str, Any]:
     from crfqn import __version__
 
     refusals = {
-        "408": "The body did not come in time.",
+        "408": "The body did not arrive in time.",
         "413": f"The body has more than {max_bytes:,} bytes.",
-        "422": "The request does not fit the model, or is too much work; the message says what was expected, what came "
-        "and where.",
+        "422": "The request does not match the model, or is too much work; the message names what was expected, "
+        "what came and where.",
         "503": f"The answer would have taken more than {timeout:g} seconds.",
     }
     label = {
@@ -145,7 +166,7 @@ def describe_api(max_bytes: int, timeout: float) -> dict[str, Any]:
             "200": _answer(
                 "The labels.", {"anyOf": [_ref("Item"), _object(["items"], items=_list(_ref("Item")))]}
             ),
-            **{status: _answer(says, _ref("Error")) for status, says in refusals.items()},
+            **{status: _answer(reason, _ref("Error")) for status, reason in refusals.items()},
         },
     }
     return {
@@ -153,15 +174,15 @@ def describe_api(max_bytes: int, timeout: float) -> dict[str, Any]:
         "info": {"title": "crfqn serve", "version": __version__},
         "paths": {
             "/label": {"post": label},
-            "/model": _get("What the model is, and what its items are", _ref("Model")),
+            "/model": _get("Description of the model and its items", _ref("Model")),
             "/health": _get("Whether the service answers", _object(["status"], status={"const": "ok"})),
             "/metrics": _get("Counts in the text format of Prometheus", {"type": "string"}, "text/plain"),
         },
         "components": {
             "schemas": {
-                "Request": REQUEST,
-                "Item": ITEM,
-                "Model": MODEL,
+                "Request": REQUEST_SCHEMA,
+                "Item": ITEM_SCHEMA,
+                "Model": MODEL_SCHEMA,
                 "Error": _object(["error"], error={"type": "string"}),
             }
         },

@@ -1,4 +1,4 @@
-"""Requests to label, and the answers to them, as JSON has them: what of a model file a client may ask for."""
+"""Requests to label and their answers, as JSON values, for the service."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ import numpy as np
 
 from crfqn.data.hybrid import refuse_dense
 from crfqn.data.json_text import parse_json
+from crfqn.data.model_file import ModelSource
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.model.answers import add_tokens, answer_parts
 from crfqn.model.label_constraints import LabelConstraints, check_threshold
 from crfqn.model.opening import open_model
 from crfqn.model.texts import tokenizer_of
-from crfqn.service.work import check_work, seconds
+from crfqn.service.work import check_work, estimated_seconds
 from crfqn.time_limit import TimeIsUp, TimeLimit, check_time
 
-NUMBER = re.compile("0|[1-9][0-9]{0,17}")  # of a column
-TOGETHER = 64  # items that are labelled at a time
-MOST_BEST, MOST_FEATURES = 100, 100
-# What the items of a model are, for programs and messages.
-TAKES = {
+COLUMN_NUMBER = re.compile("0|[1-9][0-9]{0,17}")  # a column's number as a key of JSON
+ITEM_BATCH = 64  # items that are labelled at a time; the time limit is checked between batches
+MAX_BEST, MAX_FEATURES = 100, 100  # labellings, and features or terms, that a request may ask for per item
+# The forms of items, by their names in the service's description, in words for messages.
+ITEM_FORMS = {
     "text": "a text (cut into words and punctuation, which the answer has as tokens), or a list of words",
     "document": "a text",
     "columns": "a list of positions, each a list of texts or a dict, of the columns",
@@ -41,14 +42,14 @@ TAKES = {
 
 
 class Overdue(Exception):
-    """A request that was not answered at its deadline."""
+    """Raised for a request that was not answered before its deadline."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRequest:
-    """What is to be labelled, one item or several, and what is asked for besides the labels."""
+    """One item to label, or several, with the parts of the answer that are requested in addition to the labels."""
 
-    item: Any = None
+    item: object = None
     items: list | None = None
     known: list | None = None
     once: list | None = None
@@ -64,7 +65,9 @@ class LabelRequest:
     def read(cls, body: bytes) -> LabelRequest:
         """Return the request in a body of JSON; InputError for anything else."""
         try:
-            content = parse_json(body, "surrogatepass")  # a text that its client has cut is labelled
+            content = parse_json(
+                body, "surrogatepass"
+            )  # lone surrogates, of a text cut by its client, are allowed
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"expected JSON in UTF-8, got {len(body):,} bytes that are not: {error}"
@@ -87,7 +90,7 @@ class LabelRequest:
         for name in ("probabilities", "marginals", "spans"):
             if not isinstance(getattr(request, name), bool):
                 raise InputError(f"{name}: expected true or false, got {describe(getattr(request, name))}")
-        for name, most in (("nbest", MOST_BEST), ("features", MOST_FEATURES), ("explain", MOST_FEATURES)):
+        for name, most in (("nbest", MAX_BEST), ("features", MAX_FEATURES), ("explain", MAX_FEATURES)):
             value = getattr(request, name)
             if type(value) is not int or not 0 <= value <= most:
                 raise InputError(f"{name}: expected a whole number from 0 to {most}, got {describe(value)}")
@@ -102,14 +105,14 @@ class LabelRequest:
 
     @property
     def options(self) -> tuple:
-        """What is asked for."""
+        """The requested parts of the answer and the constraints: requests with equal options are labelled together."""
         once = None if self.once is None else json.dumps(self.once)
         numbers = self.nbest, self.features, self.explain, self.threshold
         return self.probabilities, self.marginals, self.spans, *numbers, once
 
 
 class Answer(NamedTuple):
-    """Content of an answer, as JSON has it, and how many items and positions it labels."""
+    """The content of an answer, as JSON values, and the number of items and positions that it labels."""
 
     content: dict[str, Any]
     n_items: int
@@ -117,25 +120,25 @@ class Answer(NamedTuple):
 
 
 class LabelService:
-    """A model opened for requests; threads may share it. Errors of the model file as of `crfqn.Tagger`."""
+    """A model opened for requests; threads may share it. Raises the errors of `crfqn.Tagger` for the model file."""
 
-    def __init__(self, path: Any) -> None:
+    def __init__(self, path: ModelSource) -> None:
         self.model = open_model(path)
         refuse_dense(self.model, "serve")
         self.kind = self.model.ANSWERS
         self.scheme = self.kind.scheme_of(self.model)
-        self.takes: str = self.model.takes  # a key of TAKES
+        self.takes: str = self.model.takes  # a key of ITEM_FORMS
         self.columns: list[str] | None = self.model.columns_read
-        # What is made when it is first used, such as maps of names, is shared by processes that are forked later.
+        # Label one item now, so that maps of names are made before processes are forked, which then share them.
         words = dict.fromkeys(self.columns or (), "a")
         item = {"text": "a", "document": "a", "columns": [words], "features": [{}], "matrix": [], "row": {}}
         item["cells"] = item["numbers"] = dict.fromkeys(self.columns or (), 0)
-        with warnings.catch_warnings(), suppress(InputError):  # an item of one position may break the rules
+        with warnings.catch_warnings(), suppress(InputError):  # one position may violate transition rules
             warnings.simplefilter("ignore")
             self.model.predict([self._prepared(0, item[self.takes], {})])
 
     def describe(self) -> dict[str, Any]:
-        """Return what clients need to know of the model."""
+        """Return the description of the model for clients."""
         model = self.model
         tokenizer = tokenizer_of(model) if self.takes == "text" else None
         return {
@@ -143,7 +146,7 @@ class LabelService:
             "labels": model.classes_.tolist(),
             "labels_sequences": self.kind.has_positions,
             "takes": self.takes,
-            "item": TAKES[self.takes],
+            "item": ITEM_FORMS[self.takes],
             "columns": self.columns,
             "tokenizer": tokenizer and tokenizer.name,
             "tokenizer_share": tokenizer and tokenizer.share,
@@ -154,37 +157,39 @@ class LabelService:
         }
 
     def seconds(self, request: LabelRequest) -> float:
-        """Return the seconds that a request takes, by estimate and at most: of a text each letter may be a word."""
-        return seconds(
+        """Return an upper estimate of the seconds for a request, in which each letter of a text counts as a word."""
+        return estimated_seconds(
             self.model,
             request,
             [len(item) if isinstance(item, str) else self._size(item) for item in request.all_items],
         )
 
     def check_work(self, request: LabelRequest, items: Sequence[Any]) -> None:
-        """Raise InputError for too much work; a text that is not yet cut into words counts as one."""
+        """Raise InputError for too much work; a text that has not been tokenized counts as one word."""
         check_work(self.model, request, [*map(self._size, items)])
 
     def searches(self, request: LabelRequest) -> bool:
-        """Return whether labels may have to be searched for, which takes more time than the estimate has."""
+        """Return whether constraints `once` may require a search, whose time the estimate does not include."""
         return bool(getattr(self.model, "once", ()) if request.once is None else request.once)
 
     def _size(self, item: Any) -> int:
-        """Return the number of positions of an item, at least 1; of a text 1."""
+        """Return the number of positions of an item, or 1 if it has none or is a text."""
         return max(self.kind.n_positions(item), 1) if isinstance(item, (list, np.ndarray)) else 1
 
-    def answer(self, request: LabelRequest, moment: float) -> Answer:
-        """Return the answer to a request. InputError for what does not fit the model, and for too much work; Overdue
-        when a moment of the monotonic clock has passed."""
+    def answer(self, request: LabelRequest, deadline: float) -> Answer:
+        """Return the answer to a request before `deadline`, a time of the monotonic clock.
+
+        InputError for a request that does not match the model, or is too much work; Overdue after the deadline.
+        """
         try:
-            with TimeLimit(moment - time.monotonic(), grace=0.0):
+            with TimeLimit(deadline - time.monotonic(), grace=0.0):
                 return self._answer(request)
         except TimeIsUp:
             raise Overdue from None
 
     def _answer(self, request: LabelRequest) -> Answer:
         if request.spans and self.scheme is None:
-            raise InputError("spans: expected false, as the labels are of no scheme for spans such as IOB2")
+            raise InputError("spans: expected false, as the labels have no scheme of spans, such as IOB2")
         for name in (
             () if self.model.has_probabilities else ("probabilities", "marginals", "nbest", "threshold")
         ):
@@ -197,12 +202,12 @@ class LabelService:
         answers: list[dict[str, Any]] = [{} for _ in items]
         X = [self._prepared(i, *pair) for i, pair in enumerate(zip(items, answers, strict=True))]
         self.check_work(request, X)
-        for first in range(0, len(items), TOGETHER):
-            batch = slice(first, first + TOGETHER)
+        for first in range(0, len(items), ITEM_BATCH):
+            batch = slice(first, first + ITEM_BATCH)
             try:
                 self._label(answers[batch], X[batch], known[batch], request)
             except InputError as error:
-                place = re.match(r"((?:known: )?item )(\d+)", str(error))  # within the batch
+                place = re.match(r"((?:known: )?item )(\d+)", str(error))  # the number within the batch
                 if place is None:
                     raise
                 text = f"{place[1]}{int(place[2]) + first}{str(error)[place.end() :]}"
@@ -211,8 +216,10 @@ class LabelService:
         return Answer(content, len(answers), sum(map(self._n_positions, answers)))
 
     def answer_each(self, waiting: Sequence[tuple[LabelRequest, float]]) -> list[Answer | Exception]:
-        """Return for each request and deadline what `answer` returns or raises. Single items with the same options
-        are labelled together: of many, each takes two thirds of the time that it takes alone."""
+        """Return for each request and deadline the value or the exception of `answer`.
+
+        Single items with equal options are labelled together, which takes two thirds of the time.
+        """
         groups: dict[Any, list[int]] = {}
         for k, (request, _) in enumerate(waiting):
             groups.setdefault(request.options if request.items is None else k, []).append(k)
@@ -221,7 +228,7 @@ class LabelService:
             if len(places) > 1:
                 items, known = ([getattr(waiting[k][0], name) for k in places] for name in ("item", "known"))
                 whole = replace(waiting[places[0]][0], item=None, items=items, known=known)
-                with suppress(Exception):  # of one of them, which is raised below
+                with suppress(Exception):  # one request failed: label each alone below
                     answers = self.answer(whole, min(waiting[k][1] for k in places)).content["items"]
                     for k, content in zip(places, answers, strict=True):
                         results[k] = Answer(content, 1, self._n_positions(content))
@@ -229,7 +236,7 @@ class LabelService:
                 if k not in results:
                     try:
                         results[k] = self.answer(*waiting[k])
-                    except Exception as error:  # of this request alone
+                    except Exception as error:  # an error of this request only
                         results[k] = error
         return [results[k] for k in range(len(waiting))]
 
@@ -237,7 +244,7 @@ class LabelService:
         return self.kind.n_positions(answer[self.kind.key])
 
     def _label(self, answers: list[dict[str, Any]], X: list, known: list, request: LabelRequest) -> None:
-        """Add what is asked for to the answers of some items."""
+        """Add the requested parts to the answers of some items."""
         constraints = LabelConstraints(known if any(one is not None for one in known) else None, request.once)
         self.kind.check_constraints(constraints, "null")
         if constraints.known is not None:
@@ -259,27 +266,31 @@ class LabelService:
             add(answers, X, constraints)
 
     def _prepared(self, i: int, item: Any, answer: dict[str, Any]) -> Any:
-        """Return an item of JSON as the model takes it; a text is cut into tokens, which are added to its answer."""
+        """Convert an item from JSON for the model; a text is tokenized, and its tokens are added to the answer."""
         check_time()
         if self.takes == "text" and isinstance(item, str):
             spans = tokenizer_of(self.model).spans(item)
             add_tokens(answer, [item[start:end] for start, end in spans], spans)
             return answer["tokens"]
         if self.takes == "document" and not isinstance(item, str):
-            raise InputError(f"item {i}: expected {TAKES[self.takes]}, got {describe(item)}")
+            raise InputError(f"item {i}: expected {ITEM_FORMS[self.takes]}, got {describe(item)}")
         if self.takes in ("cells", "numbers"):
             if not isinstance(item, dict) and not (self.takes == "numbers" and isinstance(item, list)):
                 columns = f"{', '.join(self.columns or ()):.300}"
-                raise InputError(f"item {i}: expected {TAKES[self.takes]} ({columns}), got {describe(item)}")
+                raise InputError(
+                    f"item {i}: expected {ITEM_FORMS[self.takes]} ({columns}), got {describe(item)}"
+                )
             return item
         if isinstance(item, dict) and self.takes == "row" and self.model.names is None:
-            return {column_of(name): value for name, value in item.items()}
+            return {parse_column(name): value for name, value in item.items()}
         if self.takes != "matrix" and (self.takes != "row" or isinstance(item, dict)):
             return item
         rows, n = item if self.takes == "matrix" else [item], self.model.n_features_in_
         is_right = isinstance(rows, list) and all(isinstance(row, list) and len(row) == n for row in rows)
         if not is_right or not all(type(value) in (int, float, bool) for row in rows for value in row):
-            raise InputError(f"item {i}: expected {TAKES[self.takes]}, {n} of them, got {describe(item)}")
+            raise InputError(
+                f"item {i}: expected {ITEM_FORMS[self.takes]}, {n} of them, got {describe(item)}"
+            )
         try:
             matrix = np.array(rows, np.float64).reshape(len(rows), n)
         except OverflowError:
@@ -287,8 +298,8 @@ class LabelService:
         return matrix if self.takes == "matrix" else matrix[0]
 
 
-def _possible_labels(i: int, known: Any) -> list | None:
-    """Return what is known of an item's labels, as JSON has it, with sets in the place of lists of labels."""
+def _possible_labels(i: int, known: object) -> list | None:
+    """Return the known labels of an item, with frozensets instead of JSON's lists of possible labels."""
     if known is not None and not isinstance(known, list):
         raise InputError(f"known: item {i}: expected a list, a label, labels or null for each position")
     for one in known or ():
@@ -299,6 +310,6 @@ def _possible_labels(i: int, known: Any) -> list | None:
     return known and [frozenset(one) if isinstance(one, list) else one for one in known]
 
 
-def column_of(name: str) -> int | str:
-    """Return the number that a name is, as JSON writes it; any other name as it is, which the model refuses."""
-    return int(name) if NUMBER.fullmatch(name) else name
+def parse_column(name: str) -> int | str:
+    """Return the column number that a key of JSON spells; other keys unchanged, which the model then refuses."""
+    return int(name) if COLUMN_NUMBER.fullmatch(name) else name

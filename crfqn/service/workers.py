@@ -1,8 +1,8 @@
-"""Processes of a service: one that opens the model and waits for signals, and those forked from it that answer.
+"""Processes of a service: a parent opens the model and handles signals; forked workers answer requests.
 
-Forked processes share the memory of the model as long as they only read it. A new model comes by new processes: they
-listen at the same socket, and those before answer what has come to them, with `Connection: close`, until their last
-connection is closed. So no request meets half a model, and none is lost.
+Workers share the memory of the model, which they only read. A new model is served by new workers at the same socket;
+the old ones answer the requests on their connections, with `Connection: close`, until the last connection is closed.
+So every request is answered by one model, and no request is lost.
 """
 
 from __future__ import annotations
@@ -27,42 +27,46 @@ import numpy as np
 import uvicorn
 
 from crfqn.errors import CrfqnError, InputError, UnknownFeaturesWarning
-from crfqn.service.application import COUNTS, Counters, RequestLimits, create_app
+from crfqn.service.application import COUNTS_PER_PROCESS, Counters, RequestLimits, create_app
 from crfqn.service.labelling import LabelService
 
-SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD
-BACKLOG = 2048  # connections that wait to be accepted
-LEAST_SECONDS = 1.0  # of a process; one that ends sooner would end again and again
-IDLE = 5  # seconds after which a connection without further requests is closed
-TICKS = 10  # a second
-SILENCE = 60.0  # seconds between two lines about the limit of descriptors
-NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+HANDLED_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD
+MAX_QUEUED = 2048  # connections that are not accepted yet; the system refuses further ones
+MIN_PROCESS_SECONDS = (
+    1.0  # of a worker; one that ends earlier is not replaced, as its replacement would end, too
+)
+MAX_IDLE_SECONDS = 5  # of a connection without further requests, which is then closed
+TICKS_PER_SECOND = 10  # of uvicorn's event loop
+WARNING_INTERVAL = 60.0  # seconds between two warnings about the limit of descriptors
+DESCRIPTOR_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener(socket.socket):
-    """A socket with a queue of fixed length, which asyncio would cut to the connections that it accepts at a time."""
+    """A socket with a queue of fixed length; asyncio would shorten it to the connections that it accepts at a time."""
 
-    def listen(self, backlog: int = BACKLOG) -> None:
-        """Listen with a queue of BACKLOG connections."""
-        super().listen(BACKLOG)
+    def listen(self, backlog: int = MAX_QUEUED) -> None:
+        """Listen with a queue of MAX_QUEUED connections."""
+        super().listen(MAX_QUEUED)
 
 
 class Server(uvicorn.Server):
-    """A server that SIGTERM ends when what has come is answered, and SIGHUP when all connections are closed.
+    """A server that SIGTERM ends after the pending requests, and SIGHUP after all connections are closed.
 
-    Connections on which nothing moves are closed. Time is counted in ticks of the event loop: a process that is busy
-    for long closes nobody for what it has not read meanwhile.
+    Inactive connections are closed. Their time is counted in ticks of the event loop, so that a busy process does not
+    close connections because of requests that it has not read yet.
     """
 
     parent: int
     timeout: float
     drained_since: float | None = None
     ends_in: int | None = None  # ticks
-    warned_at = -SILENCE
+    warned_at = -WARNING_INTERVAL
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self.still: dict[Any, tuple[Any, int]] = {}  # connection: its state, and for how many ticks
+        self.still: dict[
+            Any, tuple[Any, int]
+        ] = {}  # connection: its state, and the number of ticks in this state
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections."""
@@ -70,10 +74,10 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Warn, once in SILENCE seconds, that the limit of descriptors is reached; asyncio tries again in a second."""
-        if getattr(context.get("exception"), "errno", None) not in NO_DESCRIPTOR:
+        """Warn, once per WARNING_INTERVAL, that the limit of descriptors is reached; asyncio retries after a second."""
+        if getattr(context.get("exception"), "errno", None) not in DESCRIPTOR_ERRORS:
             loop.default_exception_handler(context)
-        elif monotonic() > self.warned_at + SILENCE:
+        elif monotonic() > self.warned_at + WARNING_INTERVAL:
             self.warned_at = monotonic()
             logging.getLogger("uvicorn.error").warning(
                 "process %d has %d connections and no descriptor for another one (ulimit -n): others wait",
@@ -82,8 +86,10 @@ class Server(uvicorn.Server):
             )
 
     def _close_still(self) -> None:
-        """Close connections that have been without a whole request for too long, or whose client takes no answer.
-        Requests that have begun have the application's limits."""
+        """Close connections without a complete request for too long, and those whose client does not read an answer.
+
+        The application limits the time of requests that are complete.
+        """
         still: dict[Any, tuple[Any, int]] = {}
         connections: list[Any] = list(self.server_state.connections)
         for connection in connections:
@@ -92,7 +98,9 @@ class Server(uvicorn.Server):
                 continue
             state, n_ticks = self.still.get(connection, (None, 0))
             n_ticks = n_ticks + 1 if state == (cycle, n_unsent) else 0
-            if n_ticks > TICKS * (self.timeout if cycle is None else self.timeout + IDLE):
+            if n_ticks > TICKS_PER_SECOND * (
+                self.timeout if cycle is None else self.timeout + MAX_IDLE_SECONDS
+            ):
                 connection.transport.abort()
             else:
                 still[connection] = (cycle, n_unsent), n_ticks
@@ -100,24 +108,24 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Let signals in, which have been blocked since before the fork; Ctrl-C is for the parent to answer."""
+        """Unblock the signals that were blocked before the fork; the parent handles Ctrl-C."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGHUP, self._drain)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
         yield
 
     def _drain(self, number: int, frame: object) -> None:
         self.drained_since = self.drained_since or monotonic()
 
     def _end(self, number: int, frame: object) -> None:
-        """Read what has come, and announce with each answer that its connection closes; then end."""
+        """Answer the pending requests, with `Connection: close`, then end."""
         self._drain(number, frame)
         self.ends_in = 2
 
     async def on_tick(self, counter: int) -> bool:
-        """Return, ten times a second, whether to end: also where the parent is gone."""
+        """Return, at each tick, whether to end; a worker also ends if its parent has ended."""
         self.should_exit |= os.getppid() != self.parent
         self._close_still()
         if self.drained_since is None:
@@ -132,14 +140,14 @@ class Server(uvicorn.Server):
             self.ends_in -= 1
             self.should_exit |= self.ends_in < 0
         seconds = monotonic() - self.drained_since
-        limit = IDLE + (self.config.timeout_graceful_shutdown or 0)
+        limit = MAX_IDLE_SECONDS + (self.config.timeout_graceful_shutdown or 0)
         # A second for connections that were accepted when the signal came.
         is_over = seconds > limit or (seconds > 1 and not self.server_state.connections)
         return await super().on_tick(counter) or is_over
 
 
 class Processes:
-    """The processes, from the first to the last; `say` takes messages for the person who started them."""
+    """Starts, replaces and ends the workers; `say` prints messages for the user."""
 
     def __init__(
         self,
@@ -151,33 +159,35 @@ class Processes:
     ) -> None:
         self.path, self.listener, self.limits, self.say = path, listener, limits, say
         self.service, self.process = LabelService(path), os.getpid()
-        # Rows of this generation of processes and of the one before, which may answer at the same time.
-        shared = mmap.mmap(-1, 2 * n_workers * COUNTS * 8)
-        self.counts = np.frombuffer(shared, np.float64).reshape(2, n_workers, COUNTS)
+        # Rows of this generation of workers and of the previous one, which may answer at the same time.
+        shared = mmap.mmap(-1, 2 * n_workers * COUNTS_PER_PROCESS * 8)
+        self.counts = np.frombuffer(shared, np.float64).reshape(2, n_workers, COUNTS_PER_PROCESS)
         self.generation, self.is_asked = 0, False
-        self.running: dict[int, tuple[int, float]] = {}  # process: its row, and when it began
+        self.running: dict[int, tuple[int, float]] = {}  # process: its row of counts, and its start time
         self.leaving: set[int] = set()
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT; InputError where processes end as soon as they begin."""
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # ignored ones may not be waited for
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        """Serve until SIGTERM or SIGINT; InputError if a worker ends within MIN_PROCESS_SECONDS."""
+        signal.signal(
+            signal.SIGCHLD, lambda number, frame: None
+        )  # sigwait does not receive an ignored signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
         try:
             self._start_all()
-            while (number := signal.sigwait(SIGNALS)) not in (signal.SIGTERM, signal.SIGINT):
+            while (number := signal.sigwait(HANDLED_SIGNALS)) not in (signal.SIGTERM, signal.SIGINT):
                 self.is_asked |= number == signal.SIGHUP
                 self._reap()
-                if self.is_asked and not self.leaving:  # else when those before have left
+                if self.is_asked and not self.leaving:  # otherwise after the previous workers have ended
                     self._renew()
-        finally:  # each ends when it has answered what has come to it
+        finally:  # each worker ends after its pending requests
             for process in (processes := {*self.running, *self.leaving}):
                 os.kill(process, signal.SIGTERM)
             for process in processes:
                 os.waitpid(process, 0)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
 
     def _start_all(self) -> None:
-        gc.freeze()  # the collector would write to what is shared
+        gc.freeze()  # the garbage collector would write to shared memory
         for row in range(self.counts.shape[1]):
             self._start(row)
 
@@ -188,12 +198,14 @@ class Processes:
         self.running[process] = row, monotonic()
 
     def _serve(self, row: int) -> None:
-        """Answer requests, in a process of its own, and end it."""
+        """Answer requests in a worker; ends its process."""
         code = 1
         try:
-            warnings.simplefilter("ignore", UnknownFeaturesWarning)  # clients' words are not this log's
+            warnings.simplefilter(
+                "ignore", UnknownFeaturesWarning
+            )  # the log has no warnings about clients' items
             counters = Counters(
-                self.counts.reshape(-1, COUNTS), self.generation % 2 * self.counts.shape[1] + row
+                self.counts.reshape(-1, COUNTS_PER_PROCESS), self.generation % 2 * self.counts.shape[1] + row
             )
             config = uvicorn.Config(
                 create_app(self.service, self.limits, counters),
@@ -203,8 +215,8 @@ class Processes:
                 lifespan="off",
                 ws="none",
                 loop="asyncio",
-                backlog=1,  # connections accepted at a time; more would be tried where there is no descriptor for one
-                timeout_keep_alive=IDLE,
+                backlog=1,  # connections accepted at a time; asyncio logs an error for each that lacks a descriptor
+                timeout_keep_alive=MAX_IDLE_SECONDS,
                 timeout_graceful_shutdown=int(self.limits.timeout) + 1,
             )
             server = Server(config)
@@ -214,10 +226,10 @@ class Processes:
         except Exception:
             traceback.print_exc()
         finally:
-            os._exit(code)  # nothing of the parent's is for this process to end
+            os._exit(code)  # without the parent's exit handlers
 
     def _reap(self) -> None:
-        """Collect processes that have ended, and replace those that should not have ended."""
+        """Collect ended workers, and replace those that ended unexpectedly."""
         while self.running or self.leaving:
             process, status = os.waitpid(-1, os.WNOHANG)
             if process == 0:
@@ -227,18 +239,18 @@ class Processes:
             if row is None:
                 continue
             reason = f"process {process} has ended: {os.waitstatus_to_exitcode(status)}"
-            if monotonic() - begin < LEAST_SECONDS:
+            if monotonic() - begin < MIN_PROCESS_SECONDS:
                 raise InputError(f"{reason}, as soon as it began")
-            self.say(f"{reason}; another one takes its place")
+            self.say(f"{reason}; another one replaces it")
             self._start(row)
 
     def _renew(self) -> None:
-        """Open the model file again, and have new processes take over; where it is none, all stays as it is."""
+        """Open the model file again and start new workers; if the file is invalid, the old model stays."""
         self.is_asked = False
         try:
             self.service = LabelService(self.path)
         except CrfqnError as error:
-            self.say(f"crfqn: {error}; the model before is kept")
+            self.say(f"crfqn: {error}; the previous model is kept")
             return
         self.leaving, self.running = {*self.running}, {}
         self.generation += 1
@@ -249,13 +261,13 @@ class Processes:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; InputError where it cannot."""
+    """Return a listening socket; InputError if the address cannot be used."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = Listener(
-            fileno=socket.create_server((host, port), family=family, backlog=BACKLOG).detach()
+            fileno=socket.create_server((host, port), family=family, backlog=MAX_QUEUED).detach()
         )
-        # Connections inherit it. The body of an answer would wait 40 ms for the client to confirm the head.
+        # Inherited by connections. Without it, Nagle's algorithm delays the body of an answer by 40 ms.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except (OSError, OverflowError, UnicodeError) as error:

@@ -34,7 +34,7 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights
 from crfqn.errors import InputError
-from crfqn.result import OPTIMAL, HeldOutScores, Progress, Status, Trace
+from crfqn.result import OPTIMUM_TOL, HeldOutScores, Progress, Status, Trace
 from crfqn.solvers.certificate import Proof, relative_gap
 from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.newton_on_support import is_small, newton_check, newton_on_support
@@ -55,8 +55,8 @@ class Run:
     tol : float >= 0, the relative distance to the optimum that ends the run
     stop : "certificate" or "estimate", whether `tol` must be proved or may be estimated (`stopping.Estimate`)
     max_iter : int >= 1, the largest number of iterations
-    max_seconds : float or None, the time after which the run ends. A step that takes longer than `time_limit.GRACE`
-        beyond it is lost.
+    max_seconds : float or None, the time after which the run ends. A step that takes longer than
+        `time_limit.GRACE_SECONDS` beyond it is lost.
     callback : function or None, called with every `Progress`; a true answer stops the run
     counts_proved_zeros : bool, whether to count the proved zeros at the end: one or two sweeps over the gradient
     to_rounding : bool, whether small problems that are solved go on with Newton steps on the support until only
@@ -192,7 +192,7 @@ GROSS_ERROR = 10.0  # times the tolerance: counts if kinks or rounding limit the
 MAX_COST_OF_CHECK = 0.03  # of the passes so far
 CHEAP_OPERATIONS = 5e6  # some milliseconds, which a Newton check may take in any run,
 MOST_CHEAP_DIRECTIONS = 50  # for at most so many directions
-NOTHING_LEFT = 1e-5  # of the objective without weights, for `OPTIMAL` and looser tolerances
+NOTHING_LEFT = 1e-5  # of the objective without weights, for `OPTIMUM_TOL` and looser tolerances
 
 
 class StoppingRule(Protocol):
@@ -398,7 +398,7 @@ class Estimate:
         if not (is_short and self.is_asked and self.best.excess is None):
             return False
         has_floor = self.objective.has_dual and self.objective.has_curvature
-        share = NOTHING_LEFT * min(self.tol / OPTIMAL, 1.0)
+        share = NOTHING_LEFT * min(self.tol / OPTIMUM_TOL, 1.0)
         return has_floor and self.best.value <= share * self.without_weights()
 
     def without_weights(self) -> float:

@@ -75,7 +75,7 @@ class TestTraining:
         ("arguments", "message"),
         [
             ((), "expected a recipe or --data FILE, got neither"),
-            (("digits", "--data", "texts.csv"), "--data: a recipe says so itself"),
+            (("digits", "--data", "texts.csv"), "--data: a recipe has this setting itself"),
             (("--data", "gone.conll"), "gone.conll: no such file"),
             (("--data", "texts.csv"), "format csv holds sequences or documents; say --structure"),
             (("--data", "texts.csv", "--structure", "tree"), "--structure tree: expected one of chain, taxonomy"),

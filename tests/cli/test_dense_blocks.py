@@ -47,7 +47,7 @@ def test_mistakes_are_named(run):
     for arguments, message in (
         (
             ["predict", "m.crfqn", "s.conll"],
-            "m.crfqn: trained beside a dense block of 3 columns; --dense FILE",
+            "m.crfqn: trained with a dense block of 3 columns; expected --dense FILE",
         ),
         (["predict", "plain.crfqn", "s.conll", "--dense", "s.npy"], "plain.crfqn: --dense: trained without"),
         (["predict", "m.crfqn", "s.conll", "--dense", "t.npz"], "t.npz: expected 24 rows, one a position"),

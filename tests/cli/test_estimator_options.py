@@ -40,7 +40,7 @@ def settings_of(monkeypatch):
     def run(*options):
         seen = []
         monkeypatch.setattr(
-            "crfqn.cli.training.train", lambda settings, dev, **others: seen.append(settings | dev)
+            "crfqn.cli.training.train_recipe", lambda settings, dev, **others: seen.append(settings | dev)
         )
         result = CliRunner().invoke(app, ["train", "digits", *options], env={"COLUMNS": "300"})
         return seen[0] if result.exit_code == 0 else (result.exit_code, " ".join(result.output.split()))
@@ -243,7 +243,7 @@ def test_the_help_has_the_dozen_first_and_groups(monkeypatch):
         (["--worker-timeout", "-1"], "'--worker-timeout': expected a number >= 0, got '-1'"),
         (["--worker-timeout", "soon"], "'--worker-timeout': expected a number >= 0, got 'soon'"),
         (["--worker-timeout", "nan"], "'--worker-timeout': expected a number >= 0, got 'nan'"),
-        (["--worker-timeout", "5"], "--worker-timeout: expected beside --scheduler or --workers"),
+        (["--worker-timeout", "5"], "--worker-timeout: expected with --scheduler or --workers"),
     ],
 )
 def test_a_wait_for_workers_that_cannot_be_is_refused(options, message):

@@ -193,6 +193,6 @@ def test_other_commands_have_null_for_what_is_no_number(folder, run):
 
 def test_the_estimator_says_the_same_as_the_predictor(monkeypatch, predict):
     before = predict("spans", "--json", *EVERYTHING), predict("flat", "--json", "--marginals", text="good\n")
-    monkeypatch.setattr("crfqn.cli.loading.MOST_LIGHT", -1)
+    monkeypatch.setattr("crfqn.cli.loading.MAX_NUMPY_POSITIONS", -1)
     after = predict("spans", "--json", *EVERYTHING), predict("flat", "--json", "--marginals", text="good\n")
     assert after == before

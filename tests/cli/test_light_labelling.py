@@ -62,7 +62,7 @@ def test_columns_of_words_are_no_features(folder, monkeypatch, tmp_path):
 def test_the_same_bytes_either_way(folder, monkeypatch, model, source, options):
     written = []
     for limit in (10**9, 100, -1):  # numpy alone, numpy at first, compiled
-        monkeypatch.setattr(crfqn.cli.loading, "MOST_LIGHT", limit)
+        monkeypatch.setattr(crfqn.cli.loading, "MAX_NUMPY_POSITIONS", limit)
         for command in (
             ["predict", f"{model}.crfqn", source, *options],
             ["evaluate", f"{model}.crfqn", source],
@@ -104,7 +104,7 @@ def labels_of(text, options):
     ids=" ".join,
 )
 def test_every_output_keeps_the_rule_of_single_runs(folder, monkeypatch, options, limit):
-    monkeypatch.setattr(crfqn.cli.loading, "MOST_LIGHT", limit)
+    monkeypatch.setattr(crfqn.cli.loading, "MAX_NUMPY_POSITIONS", limit)
     command = ["predict", "words.crfqn", "words.conll", *options]
     free = labels_of(run_here(monkeypatch, folder, *command, code=0).stdout, options)
     kept = labels_of(run_here(monkeypatch, folder, *command, "--once", "B-LOC", code=0).stdout, options)
@@ -116,7 +116,7 @@ def test_every_output_keeps_the_rule_of_single_runs(folder, monkeypatch, options
 
 def test_many_positions_go_to_the_estimator(folder, monkeypatch):
     labeller = crfqn.cli.loading.Labeller(folder / "attributes.crfqn")
-    monkeypatch.setattr(crfqn.cli.loading, "MOST_LIGHT", 5)
+    monkeypatch.setattr(crfqn.cli.loading, "MAX_NUMPY_POSITIONS", 5)
     assert not isinstance(labeller.model_for([[["a"]] * 3]), ChainCRF)
     assert isinstance(labeller.model_for([[["a"]] * 3]), ChainCRF)
 
@@ -179,7 +179,7 @@ def test_texts(tmp_path, monkeypatch):
     assert run_here(monkeypatch, tmp_path, *train).returncode == 0
     written = []
     for limit in (10**9, -1):
-        monkeypatch.setattr(crfqn.cli.loading, "MOST_LIGHT", limit)
+        monkeypatch.setattr(crfqn.cli.loading, "MAX_NUMPY_POSITIONS", limit)
         given = ["predict", "m.crfqn", "texts.tsv", "--top", "2", "--score"]
         written.append(run_here(monkeypatch, tmp_path, *given).stdout)
     assert written[0] == written[1] != ""

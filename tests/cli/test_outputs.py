@@ -10,7 +10,7 @@ from command_line import built_command
 
 from crfqn import ChainCRF, Tagger
 from crfqn.cli.app import app
-from crfqn.cli.options import READS, UPDATES, WRITES
+from crfqn.cli.options import INPUT_PARAMETERS, OUTPUT_PARAMETERS, REPLACED_INPUTS
 from crfqn.data.model_file import SUFFIXES_OF_OTHERS
 from crfqn.data_options import SECTIONS, keys_in
 from crfqn.errors import DataError
@@ -111,14 +111,17 @@ def pairs():
     """Yield a command, an output of it, and each input and other output that it could replace."""
     for name, each in commands():
         parameters = {parameter.name: parameter for parameter in each.params}
-        for output in sorted(parameters.keys() & {*WRITES}):
-            for other in sorted(parameters.keys() & {*READS, *WRITES} - {output, UPDATES.get(name)}):
+        for output in sorted(parameters.keys() & {*OUTPUT_PARAMETERS}):
+            for other in sorted(
+                parameters.keys()
+                & {*INPUT_PARAMETERS, *OUTPUT_PARAMETERS} - {output, REPLACED_INPUTS.get(name)}
+            ):
                 yield pytest.param(name, each, output, other, id=f"{name} {output} {other}")
 
 
 def test_what_each_parameter_of_a_command_names_is_known():
-    """A parameter that is new must be entered in READS or WRITES if it names a file."""
-    known = {*READS, *WRITES, *FOLDERS, *TEXTS}
+    """A parameter that is new must be entered in INPUT_PARAMETERS or OUTPUT_PARAMETERS if it names a file."""
+    known = {*INPUT_PARAMETERS, *OUTPUT_PARAMETERS, *FOLDERS, *TEXTS}
     for name, command in commands():
         texts = {each.name for each in command.params if each.type_descriptor.annotation not in NUMBERS}
         assert texts <= known, f"{name}: {texts - known}"
@@ -153,7 +156,7 @@ def test_of_all_commands_no_output_replaces_an_input_or_output(
             words.append(value or "none")
         elif value is not None:
             words += [each.opts[0], value]
-    run = here(*words, error=TWICE if other in WRITES else LOST)
+    run = here(*words, error=TWICE if other in OUTPUT_PARAMETERS else LOST)
     assert run.stdout == ""
     assert (tmp_path / "f.svg").read_text() == "a 1\n"
 

@@ -94,7 +94,7 @@ def test_mistakes(here, tmp_path):
     for start, message in {
         "none.crfqn": "none.crfqn: there is no such file",
         "rows.csv": "rows.csv: ",
-        "chain.crfqn": "expected a model that `crfqn train` made of such data, which knows its features' names",
+        "chain.crfqn": "expected a model that `crfqn train` made from such data, which has names of features",
     }.items():
         done = here(
             "train", "--data", "rows.csv", "--structure", "flat", "-o", "m.crfqn", "--start", start, code=2

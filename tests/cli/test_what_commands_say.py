@@ -80,9 +80,9 @@ def test_a_full_disk_under_the_checkpoint_is_said_once(here, folder, monkeypatch
 def test_the_defaults_of_inspect_are_those_of_the_estimators():
     for kind, name in KINDS.items():
         model = getattr(crfqn, name)()
-        defaults = inspection.DEFAULTS | inspection.DEFAULTS_OF.get(kind, {})
+        defaults = inspection.DEFAULT_SETTINGS | inspection.DEFAULTS_OF_KINDS.get(kind, {})
         for parameter, value in getattr(model, "stored_parameters", model.get_params)().items():
-            if parameter not in (*inspection.SETTINGS, *inspection.OF_THE_RUN):
+            if parameter not in (*inspection.SHOWN_SETTINGS, *inspection.RUN_PARAMETERS):
                 assert (value or None) == (defaults.get(parameter) or None), (name, parameter)
 
 

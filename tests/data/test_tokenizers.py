@@ -16,12 +16,12 @@ from command_line import run_here
 from crfqn import ChainCRF, Tagger, Templates, TokenColumns, load, tokenize
 from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.data.tokenizers import (
-    BLANKS,
+    BLANK_RULES,
     CHARACTER_RULES,
     MAX_ABBREVIATIONS,
     PENN_RULES,
     TOKENIZER_NAMES,
-    UNICODE,
+    UNICODE_RULES,
     USUAL_ABBREVIATIONS,
     Tokenizer,
     choose_tokenizer,
@@ -103,17 +103,17 @@ def test_time_is_linear(piece):
 
 @pytest.mark.parametrize(("items", "expected", "share"), [
     (ITEMS, PENN_RULES, 1.0),
-    (BY_WORDS[1:], UNICODE, 1.0),
-    ([["I", "don't", "know", ",", "Paris", "."], ["well-known", "facts", "!"]], UNICODE, 1.0),
-    ([["Hello,", "world."], ["(no)", "punctuation's", "apart!"]], BLANKS, 1.0),
-    ([["10", "Main", "St.,"], ["Chicago,", "IL"]], BLANKS, 1.0),
+    (BY_WORDS[1:], UNICODE_RULES, 1.0),
+    ([["I", "don't", "know", ",", "Paris", "."], ["well-known", "facts", "!"]], UNICODE_RULES, 1.0),
+    ([["Hello,", "world."], ["(no)", "punctuation's", "apart!"]], BLANK_RULES, 1.0),
+    ([["10", "Main", "St.,"], ["Chicago,", "IL"]], BLANK_RULES, 1.0),
     ([list("abc"), list("ab")], CHARACTER_RULES, None),
-    ([list("\u65e5\u672c\u8a9e\u3067\u3059"), list("\u65e5\u672c")], UNICODE, 1.0),
+    ([list("\u65e5\u672c\u8a9e\u3067\u3059"), list("\u65e5\u672c")], UNICODE_RULES, 1.0),
 ])  # fmt: skip
 def test_the_choice(items, expected, share):
     found = choose_tokenizer(items)
     if expected == CHARACTER_RULES:  # of letters with blanks between nothing is better than blanks
-        assert found.name == UNICODE
+        assert found.name == UNICODE_RULES
         return
     assert (found.name, found.share) == (expected, share)
 
@@ -170,7 +170,7 @@ def test_closing_marks_of_all_scripts_are_parted_from_words(stop):
     """Were they written apart, blanks would do as well as words, and better where one token has a mark in it."""
     items = [["\u0939\u0948", stop], ["\u0939\u093e", "\u0939\u0948", stop], ["1/2", stop]]
     assert written_as(items[0])[0] == "\u0939\u0948" + stop
-    assert choose_tokenizer(items).name in (UNICODE, PENN_RULES)
+    assert choose_tokenizer(items).name in (UNICODE_RULES, PENN_RULES)
 
 
 def test_opening_marks_stand_before_what_follows():
@@ -224,7 +224,7 @@ def test_a_text_with_blanks_everywhere_is_cut_at_blanks(tmp_path):
     path.write_text(told.replace("\tgo\t", "\t(go)\t", 1))
     words = read_conllu(path, ("form",)).inputs
     found = choose_tokenizer(words.first_texts(), words.blanks_by_item())
-    assert (found.name, found.share) == (BLANKS, 1.0)
+    assert (found.name, found.share) == (BLANK_RULES, 1.0)
 
 
 @pytest.fixture(scope="module")

@@ -140,7 +140,7 @@ ASKED = {
 @pytest.mark.parametrize(("entry", "limit"), ASKED.values(), ids=ASKED)
 def test_a_command_says_the_same(folder, monkeypatch, entry, limit):
     words = entry["words"]
-    monkeypatch.setattr(crfqn.cli.loading, "MOST_LIGHT", limit)
+    monkeypatch.setattr(crfqn.cli.loading, "MAX_NUMPY_POSITIONS", limit)
     run = run_here(monkeypatch, folder, *words)
     assert run.returncode == 0, run.stderr
     tolerance = PRINTED if words[0] == "predict" or "--json" not in words else EXACT

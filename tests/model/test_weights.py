@@ -22,7 +22,7 @@ from crfqn.model.sequences import SequenceModel
 from crfqn.model.weights import WeightMatrix
 from crfqn.objectives.linear.sparse_map import add_image
 from crfqn.structures.structure import NO_EDGES
-from crfqn.threads import FEWEST_OPERATIONS, Pool
+from crfqn.threads import MIN_POOL_OPERATIONS, Pool
 
 N, F, K = 7, 60, 5
 INITIAL = np.linspace(-1.0, 1.0, K)
@@ -146,7 +146,7 @@ class TestRefusals:
         """By the number of operations: entries times weights a feature, on average."""
         _, coef = make()
         per_feature = 1 + coef.nnz // F
-        few = FEWEST_OPERATIONS // per_feature // F
+        few = MIN_POOL_OPERATIONS // per_feature // F
         assert by_entry(np.ones((few, F)), coef) is not None
         assert by_entry(np.ones((few + 2, F)), coef) is None
 

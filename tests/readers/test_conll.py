@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crfqn import ChainCRF
-from crfqn.choices import CHUNKING
+from crfqn.choices import CHUNKING_TEMPLATES
 from crfqn.data.encoding import Sequences, encode_sequences
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.datasets import dataset
@@ -106,7 +106,7 @@ class TestReader:
             read_conll(tmp_path / "gone.txt")
 
 
-def strings_of(item, text=CHUNKING, has_ends=True):
+def strings_of(item, text=CHUNKING_TEMPLATES, has_ends=True):
     """The definition: for each position the strings that CRFsuite's example gives it."""
     rows = []
     for t in range(len(item)):

@@ -159,7 +159,7 @@ class Connection:
 def test_who_is_closed_when():
     import uvicorn
 
-    from crfqn.service.workers import IDLE, TICKS, Server
+    from crfqn.service.workers import MAX_IDLE_SECONDS, TICKS_PER_SECOND, Server
 
     server = Server(uvicorn.Config(lambda: None, lifespan="off"))
     server.parent, server.timeout = os.getppid(), 2.0
@@ -167,11 +167,16 @@ def test_who_is_closed_when():
     deaf, deaf_to_the_end, slow = Connection(False, 10**6), Connection(True, 10**6), Connection(False, 10**6)
     server.server_state.connections = {silent, answered, labelled, deaf, deaf_to_the_end, slow}
     closed_at = {}
-    for tick in range(TICKS * (2 + IDLE) + 5):
+    for tick in range(TICKS_PER_SECOND * (2 + MAX_IDLE_SECONDS) + 5):
         slow.transport.n_unsent -= 1  # somebody reads
         assert not asyncio.run(server.on_tick(tick))
         for connection in [one for one in server.server_state.connections if one.transport.n_aborts]:
             closed_at[connection] = tick
             server.server_state.connections.remove(connection)
-    later = TICKS * (2 + IDLE) + 1
-    assert closed_at == {silent: TICKS * 2 + 1, answered: later, deaf: later, deaf_to_the_end: later}
+    later = TICKS_PER_SECOND * (2 + MAX_IDLE_SECONDS) + 1
+    assert closed_at == {
+        silent: TICKS_PER_SECOND * 2 + 1,
+        answered: later,
+        deaf: later,
+        deaf_to_the_end: later,
+    }

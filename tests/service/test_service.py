@@ -22,7 +22,7 @@ from crfqn import MulticlassCRF, TaxonomyCRF, Templates
 from crfqn.data.model_file import write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.model.content import Entries, chain_file
-from crfqn.service.application import COUNTS, Counters, Labelling, RequestLimits, create_app
+from crfqn.service.application import COUNTS_PER_PROCESS, Counters, Labelling, RequestLimits, create_app
 from crfqn.service.description import describe_api
 from crfqn.service.labelling import LabelRequest, LabelService, Overdue
 
@@ -171,7 +171,7 @@ def test_requests_are_answered_together_once_no_others_come_in(models, monkeypat
     service, sizes = LabelService(models[0] / "words.crfqn"), []
     answer_each = service.answer_each
     monkeypatch.setattr(service, "answer_each", lambda all: (sizes.append(len(all)), answer_each(all))[1])
-    labelling = Labelling(service, RequestLimits(), Counters(np.zeros((1, COUNTS))))
+    labelling = Labelling(service, RequestLimits(), Counters(np.zeros((1, COUNTS_PER_PROCESS))))
 
     async def ask(n_turns, text):
         for _ in range(n_turns):  # of the event loop, before the request comes
@@ -323,7 +323,7 @@ def test_limits_of_size_and_time(models, client):
 
 
 def test_counts_are_of_all_processes(client):
-    table = np.zeros((2, COUNTS))
+    table = np.zeros((2, COUNTS_PER_PROCESS))
     clients = [client("words", Counters(table, row)) for row in (0, 1)]
     for own in clients:
         ask(own, items=["Ann Lee", "York"])
@@ -413,7 +413,7 @@ def test_another_model_comes_without_a_lost_request(models, tmp_path):
             client.start()
         try:
             wait_until(lambda: found)
-            for file, message in ((other, "the model before is kept"), (lower, "opened anew")):
+            for file, message in ((other, "the previous model is kept"), (lower, "opened anew")):
                 os.replace(file, served)
                 service.send_signal(signal.SIGHUP)
                 assert message in service.stderr.readline()

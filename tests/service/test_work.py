@@ -19,7 +19,7 @@ from crfqn.data.model_file import write_model
 from crfqn.errors import InputError
 from crfqn.model.content import Entries, chain_file
 from crfqn.service import work
-from crfqn.service.application import LITTLE_WORK, Encoded, create_app
+from crfqn.service.application import MAX_INLINE_SECONDS, Encoded, create_app
 from crfqn.service.labelling import LabelRequest, LabelService, Overdue
 
 pytestmark = pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
@@ -65,7 +65,7 @@ def test_each_field_adds_to_the_work_and_is_refused_beyond_the_limit(service, mo
     assert estimate > service.seconds(LabelRequest(item=item(40))) or not fields
     assert service.seconds(LabelRequest(items=[item(40)] * 3, **fields)) == pytest.approx(3 * estimate)
     service.answer(request, math.inf)
-    monkeypatch.setattr(work, "MOST_SECONDS", 0.9 * estimate)
+    monkeypatch.setattr(work, "MAX_WORK_SECONDS", 0.9 * estimate)
     asked = next(iter(fields), "labels")
     with pytest.raises(
         InputError, match=rf"at most 3\d positions .* for {asked}.* of 60 labels, got 40: ask"
@@ -99,7 +99,7 @@ def test_names_of_single_runs_are_as_many_as_labels(service):
 
 
 def test_the_clock_is_looked_at_within_an_item(service, monkeypatch):
-    monkeypatch.setattr(work, "MOST_SECONDS", math.inf)
+    monkeypatch.setattr(work, "MAX_WORK_SECONDS", math.inf)
     for fields in ({"nbest": 100}, {"explain": 1}, {"features": 1}, {"once": [f"B-{k}" for k in range(29)]}):
         begin = time.monotonic()
         with pytest.raises(Overdue):
@@ -124,7 +124,7 @@ def test_little_work_is_done_at_once_and_more_in_a_thread(service, monkeypatch):
         client.get("/model")
         for n, fields in ((3, {}), (100, {"nbest": 100})):
             request = {"item": item(n), **fields}
-            is_little = service.seconds(LabelRequest(**request)) <= LITTLE_WORK
+            is_little = service.seconds(LabelRequest(**request)) <= MAX_INLINE_SECONDS
             assert client.post("/label", json=request).status_code == 200
             assert (threads.pop() == main[0]) == is_little == (n == 3)
         assert client.post("/label", json={"item": item(3), "once": ["O"]}).status_code == 200

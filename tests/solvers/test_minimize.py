@@ -24,7 +24,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import State
 from crfqn.solvers.prox_qn import Backtracking, ProxQN
 from crfqn.solvers.stopping import Run
-from crfqn.time_limit import GRACE, TimeLimit, check_time, end_computations
+from crfqn.time_limit import GRACE_SECONDS, TimeLimit, check_time, end_computations
 
 COLUMNS = ("seconds", "value", "gap", "violation", "passes", "n_active", "n_nonzero", "is_screening")
 
@@ -225,7 +225,7 @@ class TestEnds:
     def test_a_step_far_beyond_the_limit_is_lost(self):
         def stay(seconds=0.1):
             end_computations()
-            time.sleep(seconds + GRACE)
+            time.sleep(seconds + GRACE_SECONDS)
 
         result = play(state(9.0, 1.0), state(7.0), state(8.0), stay, check_time, state(6.0), max_seconds=0.05)
         assert (result.status, result.value, result.weights.tolist()) == (Status.MAX_SECONDS, 7.0, [7.0])
@@ -238,13 +238,13 @@ class TestEnds:
         assert (result.status, result.value) == (Status.MAX_SECONDS, 7.0)
 
     def test_the_limit_of_a_caller_is_none_of_the_run(self):
-        with TimeLimit(-GRACE):
+        with TimeLimit(-GRACE_SECONDS):
             result = play(state(9.0, 1.0), check_time, state(7.0), max_seconds=1000.0)
         assert (result.status, result.value) == (Status.CALLBACK, 9.0)
 
     def test_without_time_the_objective_is_not_evaluated(self):
         def at(self, coords, weights):
-            time.sleep(GRACE)
+            time.sleep(GRACE_SECONDS)
             check_time()
 
         objective = type("Slow", (Plain,), {"at": at})()

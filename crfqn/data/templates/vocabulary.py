@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.choices import CHUNKING
+from crfqn.choices import CHUNKING_TEMPLATES
 from crfqn.data.column_watch import ColumnWatch
 from crfqn.data.encoding import Sequences
 from crfqn.data.templates.batch import Function, function_name
@@ -27,7 +27,7 @@ from crfqn.data.tokenizers import (
     BLANK_WITHIN,
     STOP_AT_END,
     TOKENIZER_NAMES,
-    UNICODE,
+    UNICODE_RULES,
     Tokenizer,
     choose_tokenizer,
 )
@@ -176,7 +176,9 @@ class TemplateSource:
     min_count: int = 1  # features at fewer positions of the training data are left out
     n_hashed: int | None = None  # columns that all features share by hashing
     words: str = ""  # the column of words, for the features of a first tagger (`word_patterns`)
-    tokens: str = UNICODE  # the tokenizer of raw text; its fields have the meaning of those of `Tokenizer`
+    tokens: str = (
+        UNICODE_RULES  # the tokenizer of raw text; its fields have the meaning of those of `Tokenizer`
+    )
     transitions: bool = False  # pairs of neighbouring labels have weights even if the patterns have no `B`
     has_more_columns: bool = False  # items may have others after `columns`, as in other tools' models
     token_share: float | None = None
@@ -283,7 +285,7 @@ class WindowFeatures:
 
     @classmethod
     def parse(
-        cls, text: str = CHUNKING, columns: Sequence[str] = ("w", "pos"), has_ends: bool = True
+        cls, text: str = CHUNKING_TEMPLATES, columns: Sequence[str] = ("w", "pos"), has_ends: bool = True
     ) -> WindowFeatures:
         """Read templates, separated by white space: parameters and errors as in `parse_windows`."""
         return cls(parse_windows(text, columns, has_ends))

@@ -32,7 +32,7 @@ from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, ScoreLoss
-from crfqn.result import REMEDY, Status
+from crfqn.result import SCALING_ADVICE, Status
 from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State
 from crfqn.solvers.smooth_point import SmoothPoint
@@ -69,7 +69,9 @@ class Factor:
                 return cls(cholesky(scaled, lower=True, check_finite=False), scales, shift)
             except LinAlgError:
                 if not shift < diagonal.size:  # which is enough for any matrix of numbers
-                    raise InputError("sums of products of features have overflowed: " + REMEDY) from None
+                    raise InputError(
+                        "sums of products of features have overflowed: " + SCALING_ADVICE
+                    ) from None
                 shift *= SHIFT_GROWTH
 
     def solve(self, table: Vector) -> Vector:

@@ -8,7 +8,7 @@ import pytest
 from command_line import crfqn
 from own_documents import LOOP, TEXTS, ZIP
 
-from crfqn.cli.prediction import MOST_LABELS
+from crfqn.cli.prediction import MAX_LABELS
 
 
 class TestPredict:
@@ -30,7 +30,7 @@ class TestPredict:
             assert float(values[0]) == pytest.approx(math.exp(float(score)), abs=2e-6)
             assert sorted(values, reverse=True) == list(values)
         run = here("predict", model, "--marginals", input=ZIP)
-        assert len(run.stdout.split("\t")) == 1 + MOST_LABELS
+        assert len(run.stdout.split("\t")) == 1 + MAX_LABELS
 
     def test_threshold(self, here, model):
         nodes = [
