@@ -28,7 +28,7 @@ from crfqn.model.answers import gives_probabilities
 from crfqn.model.content import CRFSUITE_NAMING
 from crfqn.model.featurizers import Featurizer
 from crfqn.model.opening import MODEL_CLASSES, model_of, read_any
-from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
+from crfqn.model.texts import MIN_TOKENIZER_SHARE, share_text, tokenizer_of
 from crfqn.readers.labelled_items import Documents
 from crfqn.readers.registry import (
     FORMATS,
@@ -361,7 +361,7 @@ def check_own_files(recipe: Recipe, path: Path) -> None:
 
 def say_share(tokenizer: Tokenizer | None) -> None:
     """Print the fraction of training tokens that a tokenizer of raw text gets right, if the fraction is too low."""
-    if tokenizer is not None and tokenizer.share is not None and tokenizer.share < ENOUGH:
+    if tokenizer is not None and tokenizer.share is not None and tokenizer.share < MIN_TOKENIZER_SHARE:
         text = share_text(tokenizer)
         say(f"{text[0].upper()}{text[1:]}.")
 

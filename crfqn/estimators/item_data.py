@@ -30,7 +30,7 @@ from crfqn.model.answers import LABEL_SETS
 from crfqn.model.item_space import ItemSpace
 from crfqn.model.label_index import LabelIndex
 from crfqn.model.tables import Table
-from crfqn.model.texts import Words, are_texts
+from crfqn.model.texts import Words, is_text_list
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.objectives.linear.dense_map import DenseMap, HStackMap
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -204,7 +204,7 @@ def featurized(estimator: Any, X: Any) -> Any:
     featurizer, is_list = estimator.featurizer_, isinstance(X, (list, tuple))
     if isinstance(featurizer, Table):
         rows = featurizer.read(X)
-    elif isinstance(featurizer, Words) and (isinstance(X, str) or are_texts(X)):
+    elif isinstance(featurizer, Words) and (isinstance(X, str) or is_text_list(X)):
         rows = featurizer.rows(X)
     elif is_list and any(isinstance(item, Mapping) for item in X):
         rows = estimator.current_model.rows(X, warns=False)

@@ -1,14 +1,14 @@
-"""Featurizers: what makes the features of single items, fitted to the training data and kept in the model file.
+"""Featurizers compute the features of single items; they are fitted to the training data and stored in the model file.
 
 Each kind is a class with `KIND`, `fit`, `from_dict` and `as_dict`, `n_columns`, `columns`, `names`, `columns_read` (of
-a table), `first_id` and `transform`; new items need numpy alone. Shapes: I items, F columns.
+a table), `first_id` and `transform`. Features of new items need numpy alone. Shapes: I items, F columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,28 +20,31 @@ from crfqn.messages import describe, shorten
 from crfqn.model.tables import Table
 from crfqn.model.texts import Words, ascending_numbers
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Columns of numbers in use in training (from a file: those with weights), divided by their largest sizes if asked
-    for."""
+    """The columns of numbers that are not 0 in training (from a file: those with weights), scaled by their largest
+    absolute values if the recipe says so."""
 
     n_columns: int  # F
-    columns: NDArray[np.int64]  # which of the F these are, ascending, (n,)
-    sources: NDArray[np.int64]  # the columns of the data that they come from, ascending, counted from 0, (n,)
+    columns: NDArray[np.int64]  # numbers of these columns among the F, ascending, (n,)
+    sources: NDArray[np.int64]  # their columns in the data, ascending, from 0, (n,)
     names: list[str]
-    scales: NDArray[np.float64]  # what they are divided by, (n,)
-    # The number of the data's first column in svmlight's format: 0 if the data is in this format itself, so that ids
-    # are columns; else 1.
+    scales: NDArray[np.float64]  # divisors of the columns, (n,)
+    # The number of the data's first column in svmlight's format: 0 if the data have this format themselves, so that
+    # ids are columns; else 1.
     first_id: int
 
     KIND: ClassVar[str] = "given"
     columns_read: ClassVar[None] = None
 
     @classmethod
-    def fit(cls, inputs: Any, names: Sequence[str] | None, scale: str) -> tuple[Numbers, Any]:
-        """Learn used columns and scales ("none", "max-abs") of a csr_array, whose columns may have names; return this
-        and the features, csr_array (I, F)."""
+    def fit(cls, inputs: csr_array, names: Sequence[str] | None, scale: str) -> tuple[Numbers, csr_array]:
+        """Learn the used columns of a csr_array and their scales ("none", "max-abs"); return the featurizer and the
+        features, csr_array (I, F). names : of the columns, None without."""
         sources = np.unique(inputs.indices).astype(np.int64)
         scales = np.ones(sources.size)
         if scale == "max-abs":
@@ -55,7 +58,7 @@ class Numbers:
 
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> Numbers:
-        """Return the features that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
+        """Return the featurizer that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
         n_columns = int(table["n_columns"])
         columns = ascending_numbers("columns", table["columns"], n_columns)
         sources = ascending_numbers("sources", table["sources"], LARGEST_ID + 1)
@@ -68,8 +71,8 @@ class Numbers:
             raise ValueError("scales: expected finite numbers other than 0")
         return features
 
-    def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
-        """Return as JSON values what computes the `used` columns, ascending numbers."""
+    def as_dict(self, used: NDArray[np.integer]) -> dict[str, object]:
+        """Return the featurizer of the `used` columns, ascending numbers, as JSON values."""
         places = np.flatnonzero(np.isin(self.columns, used))
         sources = self.sources[places].tolist()
         names = [self.names[place] for place in places]
@@ -84,8 +87,8 @@ class Numbers:
             "first_id": self.first_id,
         }
 
-    def transform(self, inputs: Any, first: int = 0) -> Any:
-        """Return the features of other documents, csr_array (I, F), without new columns; theirs count from `first`."""
+    def transform(self, inputs: csr_array, first: int = 0) -> csr_array:
+        """Return the features of other items, csr_array (I, F), without new columns; columns count from `first`."""
         from scipy.sparse import csr_array
 
         wanted = self.sources + first
@@ -103,11 +106,11 @@ class Numbers:
 
 
 Featurizer = Numbers | Words | Table
-FEATURIZERS: dict[str, Any] = {kind.KIND: kind for kind in (Numbers, Words, Table)}
+FEATURIZERS: dict[str, type[Featurizer]] = {kind.KIND: kind for kind in (Numbers, Words, Table)}
 
 
 def read_featurizer(file: ModelFile) -> Featurizer | None:
-    """Return the featurizer of a model file, None without one; ModelFileError if it makes no sense."""
+    """Return the featurizer of a model file, None without one; ModelFileError if it is invalid."""
     table = file.metadata.get("featurizer")
     if table is None:
         return None

@@ -53,7 +53,7 @@ from crfqn.model.label_constraints import check_threshold, is_probable
 from crfqn.model.label_index import LabelIndex, descend_tree
 from crfqn.model.model import INTERCEPT, Decoding, Model, read_temperature
 from crfqn.model.numpy_engine import NUMPY
-from crfqn.model.texts import are_texts
+from crfqn.model.texts import is_text_list
 from crfqn.model.trained import Trained
 from crfqn.model.uncertainty import find_measure
 from crfqn.model.unknown_features import warn_of_unknown
@@ -340,7 +340,7 @@ class ItemModel(Model):
         """Return the name of a feature, of a text's the word."""
         if self.words is None:
             return super().feature_name(column)
-        return self.words.words[int(np.searchsorted(self.words.columns, column))]
+        return self.words.names[int(np.searchsorted(self.words.columns, column))]
 
     def _probabilities(self, X: Any, engine: Any, warns: bool = False) -> Iterator[Vector]:
         """Yield by blocks of items P(k | x) of each class, (items, n_classes)."""
@@ -380,7 +380,7 @@ class ItemModel(Model):
     def rows(self, X: Any, warns: bool = True) -> Rows:
         """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows, of dicts, of texts; of a
         table its cells, but for a sparse matrix, which has the features."""
-        if self.words is not None and (isinstance(X, str) or are_texts(X)):
+        if self.words is not None and (isinstance(X, str) or is_text_list(X)):
             rows = self.words.rows(X)
             self._warn_of_unknown(rows, warns)
             return rows

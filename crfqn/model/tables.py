@@ -1,4 +1,4 @@
-"""Rows of a table as numbers: its columns of numbers, centred and scaled, and a column for each text of the others.
+"""Features of the rows of a table: columns of numbers are centred and scaled, columns of texts are one-hot encoded.
 
 Sizes: I rows, F features.
 """
@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Vector
 from crfqn.data.column_watch import MIN_KNOWN_SHARE, ColumnWatch
 from crfqn.data.items import LARGEST_VALUE, wrong_value
 from crfqn.data.matrices import is_numeric
@@ -24,9 +25,12 @@ from crfqn.errors import ColumnWarning, InputError, warn_caller
 from crfqn.messages import describe, place_of, shorten
 from crfqn.numerals import BLANKS, NUMBER_CHARACTERS
 
-MISSING = ("", "na", "n/a", "nan", "null", "none", "?")  # in small letters, of a column of numbers
-LARGEST = 1e150  # number of a column, whose squares can be summed
-SMALLEST = 1e-12  # deviation, to the largest number of a column, below which all its numbers are one but for rounding
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MISSING_CELLS = ("", "na", "n/a", "nan", "null", "none", "?")  # in small letters, of a column of numbers
+MAX_NUMBER = 1e150  # of a column, in absolute value: sums of squares stay finite in float64
+MIN_RELATIVE_DEVIATION = 1e-12  # of a column's largest number: a lower standard deviation is rounding
 OWN_TEXTS = (
     "column {name!r}: {n:,} different texts in {n_items:,} items, each of them a feature, which new items will hardly "
     "have; to train on their words choose features text (--features text --columns {name}), or leave it out by drop "
@@ -35,11 +39,11 @@ OWN_TEXTS = (
 MISSING_HINT = (
     "fill it in (a column of texts may have empty cells), or leave the column out by drop (--drop {name})"
 )
-BETWEEN = "="  # a column's name and the text of a feature
+NAME_SEPARATOR = "="  # between a column's name and a text, in the name of a feature
 
 
 class CellError(InputError):
-    """What is wrong with a cell of a row, `item`."""
+    """An invalid cell of the row `item`, for `reason`."""
 
     def __init__(self, item: int, reason: str) -> None:
         super().__init__(f"{place_of(item)}: {reason}")
@@ -48,19 +52,17 @@ class CellError(InputError):
 
 @dataclass(frozen=True, eq=False)
 class NumberColumn:
-    """Column of numbers x, whose feature is (x - center) / scale."""
+    """A column of numbers x with the feature (x - center) / scale."""
 
     name: str
     feature: int
     center: float
     scale: float
 
-    def names(self) -> dict[int, str]:
-        """Return the names of its features."""
-        return {self.feature: self.name}
-
-    def entries(self, cells: Sequence[Any]) -> tuple[NDArray[np.int64], Any, NDArray[np.float64]]:
-        """Return rows, features and values other than 0; CellError for a cell without a number, or one too large."""
+    def entries(
+        self, cells: Sequence[object] | NDArray
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
+        """Return rows, features and the values other than 0; CellError for a cell without a number, or too large."""
         values = (numbers_of(self.name, cells) - self.center) / self.scale
         wrong = np.flatnonzero(np.abs(values) > LARGEST_VALUE)
         if wrong.size:
@@ -72,8 +74,11 @@ class NumberColumn:
 
 @dataclass(frozen=True, eq=False)
 class TextColumn:
-    """Column of texts, each a feature that is 1 where it stands; others, and empty cells, have none. `share`: how many
-    of the training's cells with a text have one of these; `counts`: of each text, in the training alone."""
+    """A column of texts, each with a feature that is 1 in its cells. Other texts and empty cells have no feature.
+
+    features : of the texts; share : the fraction of the training's cells with text that have one of these texts
+    counts : of the texts in the training data, None for a column of a file
+    """
 
     name: str
     features: dict[str, int]
@@ -82,23 +87,21 @@ class TextColumn:
 
     @cached_property
     def watch(self) -> ColumnWatch:
-        """What warns of cells none of whose texts has a feature."""
+        """Warns of cells if none of their texts has a feature."""
         return ColumnWatch(self.name, self.features, self.share)
 
     def with_used(self, used: Collection[int]) -> TextColumn:
-        """Return the column with those texts whose features are `used`."""
+        """Return the column with only those texts whose features are `used`."""
         features = {text: feature for text, feature in self.features.items() if feature in used}
         share = self.share
         if self.counts:
             share = sum(self.counts[text] for text in features) / sum(self.counts.values())
         return replace(self, features=features, share=share)
 
-    def names(self) -> dict[int, str]:
-        """Return the names of its features."""
-        return {feature: f"{self.name}{BETWEEN}{text}" for text, feature in self.features.items()}
-
-    def entries(self, cells: Sequence[Any]) -> tuple[NDArray[np.int64], Any, NDArray[np.float64]]:
-        """Return rows, features and values, which are 1."""
+    def entries(
+        self, cells: Sequence[object] | NDArray
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
+        """Return rows, features and the values, which are 1."""
         texts = [*map(str, cells)]
         self.watch.look(texts)
         features = np.array([self.features.get(text, -1) for text in texts], np.int64)
@@ -108,20 +111,22 @@ class TextColumn:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of a table that a model reads, and the number F of features that they have: one all of whose cells are
-    numbers, or missing, is a column of numbers, divided by its standard deviation, and centred unless most are 0; any
-    other has a feature for each of its texts, but not for the empty one."""
+    """The encoder of a table.
 
-    parts: list[NumberColumn | TextColumn]
-    n_columns: int
+    A column whose cells are numbers or missing is divided by its standard deviation, and centred unless most of its
+    numbers are 0. Any other column has a feature for each of its texts, except the empty one.
+    """
+
+    parts: list[NumberColumn | TextColumn]  # the columns that the model reads
+    n_columns: int  # F
 
     KIND: ClassVar[str] = "table"
     first_id: ClassVar[int] = 0
 
     @classmethod
-    def fit(cls, cells: TokenColumns) -> tuple[Table, Any]:
-        """Learn the columns; return this and the rows' csr_array (I, F). CellError for a missing number, and for a text
-        among numbers, which more than half of a column's different cells are."""
+    def fit(cls, cells: TokenColumns) -> tuple[Table, csr_array]:
+        """Learn the columns; return the encoder and the features of the rows (I, F). CellError for a missing number,
+        and for a text in a column if more than half of its different cells are numbers."""
         columns: list[NumberColumn | TextColumn] = []
         n_features = 0
         for name, texts in cells.texts.items():
@@ -152,7 +157,7 @@ class Table:
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Table:
-        """Return what `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
+        """Return the encoder that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
         n_features = int(table["n_columns"])
         columns: list[NumberColumn | TextColumn] = []
         for name, *content in table["table"]:
@@ -165,7 +170,7 @@ class Table:
             else:
                 feature, center, scale = content
                 columns.append(NumberColumn(str(name), int(feature), float(center), float(scale)))
-        features = [feature for column in columns for feature in column.names()]
+        features = [feature for column in columns for feature in _feature_names(column)]
         numbers = [column for column in columns if isinstance(column, NumberColumn)]
         if len(set(features)) < len(features) or not all(0 <= f < n_features for f in features):
             raise ValueError(f"table: expected distinct features from 0 to {n_features - 1}")
@@ -173,11 +178,11 @@ class Table:
             raise ValueError("table: expected finite centers and scales")
         return cls(columns, n_features)
 
-    def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
-        """Return the columns as JSON values: those of texts with the `used` features, and the share of the training's
-        cells that have one."""
+    def as_dict(self, used: NDArray[np.integer]) -> dict[str, object]:
+        """Return the columns as JSON values. Columns of texts keep the texts of `used` features, and the fraction of
+        the training's cells that have one of these."""
         used_features = set(used.tolist())
-        table: list[list[Any]] = []
+        table: list[list[object]] = []
         for column in self.parts:
             if isinstance(column, NumberColumn):
                 table.append([column.name, column.feature, column.center, column.scale])
@@ -188,24 +193,24 @@ class Table:
 
     @cached_property
     def _names(self) -> dict[int, str]:
-        return dict(sorted((f, name) for column in self.parts for f, name in column.names().items()))
+        return dict(sorted(pair for column in self.parts for pair in _feature_names(column).items()))
 
-    @property
+    @cached_property
     def columns(self) -> NDArray[np.int64]:
-        """Which of the F features these are, ascending, (n,)."""
+        """The numbers of these features among the F, ascending, (n,)."""
         return np.array([*self._names], np.int64)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The names of the features: `x` of numbers, `colour=red` of texts."""
         return [*self._names.values()]
 
     @property
     def columns_read(self) -> list[str]:
-        """The names of the columns of a table that are needed."""
+        """The names of the columns of a table that the encoder reads."""
         return [column.name for column in self.parts]
 
-    def transform(self, inputs: TokenColumns, first: int = 0) -> Any:
+    def transform(self, inputs: TokenColumns, first: int = 0) -> csr_array:
         """Return the features of the rows of a table, csr_array (I, F); texts not seen in training have none."""
         from scipy.sparse import csr_array
 
@@ -214,15 +219,15 @@ class Table:
 
     @property
     def takes_numbers(self) -> bool:
-        """Whether all columns are of numbers, so that a row of numbers in their order is an item."""
+        """Whether all columns are of numbers, so that an item may be a row of numbers in their order."""
         return all(isinstance(column, NumberColumn) for column in self.parts)
 
     def read(self, X: Any) -> Rows:
-        """Return the features of I items: a data frame, dicts of cells by column, or, where all columns are of numbers,
-        rows of them in the order of the training. InputError for anything else."""
+        """Return the features of I items: a data frame, dicts of cells by column, or, if all columns are of numbers,
+        rows of numbers in the order of the training. InputError for anything else."""
         names = self.columns_read
         if hasattr(X, "columns"):
-            cells = {name: [_known(cell) for cell in X[name]] for name in names if name in X.columns}
+            cells = {name: [_filled(cell) for cell in X[name]] for name in names if name in X.columns}
             return self.rows(cells, len(X))
         if getattr(X, "ndim", 1) == 0 or isinstance(X, str) or not isinstance(X, (Sequence, np.ndarray)):
             raise InputError(f"expected a list of a table's rows, got {describe(X)}")
@@ -233,12 +238,12 @@ class Table:
                         f"{place_of(i)}: expected a dict of a table's cells, got {describe(item)}"
                     )
                 absent = [name for name in names if name not in item]
-                if absent:  # a name that is written otherwise would count as an empty cell
+                if absent:  # a misspelt name would count as an empty cell
                     got = ", ".join(map(str, item))
                     raise InputError(
                         f"{place_of(i)}: expected a cell, None if it is empty, of column {absent[0]!r}; got {got:.300}"
                     )
-            return self.rows({name: [_known(item[name]) for item in X] for name in names}, len(X))
+            return self.rows({name: [_filled(item[name]) for item in X] for name in names}, len(X))
         titles = f"{', '.join(names):.300}"
         for i, item in enumerate(X):
             if not self.takes_numbers:
@@ -254,9 +259,9 @@ class Table:
         columns = np.transpose(X) if is_matrix else [[item[c] for item in X] for c in range(len(names))]
         return self.rows(dict(zip(names, columns, strict=True)), len(X))
 
-    def rows(self, cells: Mapping[str, Sequence[Any]], n_rows: int) -> Rows:
-        """Return the features of I rows, given the cells of each column by its name. InputError for a column that is
-        not there, CellError for a cell without a number where one is needed."""
+    def rows(self, cells: Mapping[str, Sequence[object] | NDArray], n_rows: int) -> Rows:
+        """Return the features of I rows, given the cells of each column by its name. InputError for a missing column,
+        CellError for a cell without a number in a column of numbers."""
         parts = []
         for column in self.parts:
             if column.name not in cells:
@@ -269,15 +274,15 @@ class Table:
         return Rows(ends.astype(np.int64), features[order], values[order])
 
 
-def numbers_of(name: str, cells: Sequence[Any]) -> NDArray[np.float64]:
-    """Return a column's cells as finite numbers; CellError, naming the column, for one that is none."""
+def numbers_of(name: str, cells: Sequence[Any] | NDArray) -> NDArray[np.float64]:
+    """Return a column's cells as finite numbers; CellError, with the column's name, for any other cell."""
     texts = () if isinstance(cells, np.ndarray) else (cell for cell in cells if isinstance(cell, str))
     if not "".join(texts).strip(NUMBER_CHARACTERS + BLANKS):
         try:
             values = np.array(cells, np.float64)
             if values.ndim == 1 and np.isfinite(values).all():
                 return values
-        except (TypeError, ValueError, OverflowError):  # the search below says where
+        except (TypeError, ValueError, OverflowError):  # the loop below finds the cell
             pass
     for item, cell in enumerate(cells):
         if not is_numeric(cell):
@@ -286,14 +291,21 @@ def numbers_of(name: str, cells: Sequence[Any]) -> NDArray[np.float64]:
     return np.array([float(cell) for cell in cells])
 
 
-def _known(cell: Any) -> Any:
-    """Return a cell, the empty text for one that is not there (None or NaN)."""
+def _filled(cell: object) -> object:
+    """Return a cell, the empty text for None or NaN."""
     return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else cell
 
 
-def is_missing(cell: Any) -> bool:
-    """Return whether a cell stands for a number that is not known."""
-    return str(cell).strip().lower() in MISSING
+def is_missing(cell: object) -> bool:
+    """Return whether a cell of a column of numbers is missing."""
+    return str(cell).strip().lower() in MISSING_CELLS
+
+
+def _feature_names(column: NumberColumn | TextColumn) -> dict[int, str]:
+    """Return the names of a column's features."""
+    if isinstance(column, NumberColumn):
+        return {column.feature: column.name}
+    return {feature: f"{column.name}{NAME_SEPARATOR}{text}" for text, feature in column.features.items()}
 
 
 def _number_column(name: str, feature: int, texts: list[str]) -> NumberColumn:
@@ -302,11 +314,13 @@ def _number_column(name: str, feature: int, texts: list[str]) -> NumberColumn:
     except CellError as error:
         raise CellError(error.item, f"{error.reason}; {MISSING_HINT.format(name=name)}") from error
     largest = int(np.abs(values).argmax())
-    if abs(values[largest]) > LARGEST:
+    if abs(values[largest]) > MAX_NUMBER:
         raise CellError(
             largest,
-            f"column {name!r}: expected a number of at most {LARGEST:g} in size, got {shorten(texts[largest])}",
+            f"column {name!r}: expected a number of at most {MAX_NUMBER:g} in size, got {shorten(texts[largest])}",
         )
     center = float(values.mean()) if 2 * np.count_nonzero(values) > values.size else 0.0
     scale = float(np.sqrt(np.mean((values - center) ** 2)))
-    return NumberColumn(name, feature, center, scale if scale > np.abs(values).max() * SMALLEST else 1.0)
+    return NumberColumn(
+        name, feature, center, scale if scale > np.abs(values).max() * MIN_RELATIVE_DEVIATION else 1.0
+    )

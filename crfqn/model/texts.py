@@ -1,6 +1,6 @@
-"""Weighted counts of the words of texts: scikit-learn's TfidfVectorizer, number by number, without scikit-learn.
+"""Weighted counts of the words of texts, equal to those of scikit-learn's TfidfVectorizer, without scikit-learn.
 
-Words are those of `crfqn.data.tokenizers.find_words`. Shapes: I texts, W words, F columns.
+`crfqn.data.tokenizers.find_words` finds the words. Shapes: I texts, W words, F columns.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.items import WRAP_HINT, check_is_list_of_items
@@ -21,36 +21,42 @@ from crfqn.data.tokenizers import BLANK_RULES, LETTER_RULES, UNICODE_RULES, Toke
 from crfqn.errors import InputError, TokenWarning, warn_caller
 from crfqn.messages import describe, place_of
 
-LARGEST_IDF = 1e12
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MAX_IDF = 1e12  # of a file, in absolute value: products of counts and idf stay finite; ln I + 1 is far below
 
 
-def are_texts(X: Any) -> bool:
+def is_text_list(X: Any) -> bool:
     """Return whether items are texts, in a list, an array or a column of a data frame."""
     is_list = isinstance(X, (list, tuple)) or (getattr(X, "ndim", 0) == 1 and hasattr(X, "__iter__"))
     return is_list and len(X) > 0 and all(isinstance(text, str) for text in X)
 
 
-ENOUGH = 0.98  # of the training tokens: a tokenizer that gets fewer right is warned of
+MIN_TOKENIZER_SHARE = (
+    0.98  # fraction of the training tokens that a tokenizer must get right, else users are warned
+)
 
 
 def tokenizer_of(model: Any) -> Tokenizer:
-    """Return what cuts raw text for a model: as its training data were cut, if that is known."""
+    """Return the tokenizer of a model's training data, or the default one if it is not known."""
     vocabulary = getattr(model, "vocabulary", None)
     return (None if vocabulary is None else vocabulary.tokenizer) or Tokenizer(UNICODE_RULES)
 
 
 def cut_text(model: Any, text: str) -> list[str]:
-    """Return the tokens of a raw text for a chain's model; TokenWarning, once, where the tokenizer gets too few of the
-    training tokens right."""
+    """Return the tokens of a raw text for a chain's model. Issues a TokenWarning, once, if the tokenizer gets less than
+    MIN_TOKENIZER_SHARE of the training tokens right."""
     tokenizer = tokenizer_of(model)
-    if tokenizer.share is not None and tokenizer.share < ENOUGH and not model.vocabulary.has_warned_of_share:
+    is_poor = tokenizer.share is not None and tokenizer.share < MIN_TOKENIZER_SHARE
+    if is_poor and not model.vocabulary.has_warned_of_share:
         model.vocabulary.has_warned_of_share = True
         warn_caller(share_text(tokenizer), TokenWarning)
     return [text[start:end] for start, end in tokenizer.spans(text)]
 
 
 def share_text(tokenizer: Tokenizer) -> str:
-    """Return in words what a tokenizer gets right."""
+    """Return a sentence on the fraction of the training tokens that a tokenizer gets right."""
     return (
         f"raw text is cut by the tokenizer {tokenizer.name!r}, which gets {100 * (tokenizer.share or 0):.1f} % of the "
         "training tokens right"
@@ -59,13 +65,14 @@ def share_text(tokenizer: Tokenizer) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """Words in alphabetical order (W,), the column of each among F, ascending, and its idf, float64 (W,).
+    """A vectorizer of texts.
 
-    is_binary : whether a word counts once a text; is_sublinear : 1 + log(count) in the place of counts
-    is_normed : whether all texts are made equally long; rules : of words, as of `find_words`
+    names : the words in alphabetical order (W,); columns : the column of each among F, ascending; idf : float64 (W,)
+    is_binary : whether a word counts once a text; is_sublinear : whether counts are replaced by 1 + log(count)
+    is_normed : whether rows have the norm 1; rules : of words, as in `find_words`
     """
 
-    words: list[str]
+    names: list[str]
     n_columns: int
     columns: NDArray[np.int64]
     idf: Vector
@@ -79,9 +86,9 @@ class Words:
     columns_read: ClassVar[None] = None  # texts have no columns
 
     @classmethod
-    def fit(cls, texts: list[str], settings: Any) -> tuple[Words, Any]:
-        """Learn the words, and in how many texts each is; return this and the texts' csr_array (I, F). `settings`:
-        `words` (rules), `weighting`, `norm`, `sublinear_tf` and `min_df` of a recipe's features."""
+    def fit(cls, texts: list[str], settings: Any) -> tuple[Words, csr_array]:
+        """Learn the words and the number of texts with each; return the vectorizer and the texts' features (I, F).
+        `settings`: `words` (rules), `weighting`, `norm`, `sublinear_tf` and `min_df` of a recipe's features."""
         from scipy.sparse import csr_array
         from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -109,7 +116,7 @@ class Words:
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Words:
-        """Return what `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
+        """Return the vectorizer that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
         weights = {word: float(idf) for idf, words in table["words"] for word in str.split(words)}
         words, n_columns = sorted(weights), int(table["n_columns"])
         numbers = range(len(words)) if table["columns"] is None else table["columns"]
@@ -117,8 +124,8 @@ class Words:
         if columns.shape != (len(words),):
             raise ValueError("columns and words differ in number")
         idf = np.array([weights[word] for word in words], np.float64)
-        if not (np.abs(idf) <= LARGEST_IDF).all():
-            raise ValueError(f"words: expected weights of at most {LARGEST_IDF:g} in size")
+        if not (np.abs(idf) <= MAX_IDF).all():
+            raise ValueError(f"words: expected weights up to {MAX_IDF:g} in absolute value")
         rules = table["rules"]
         if rules not in (UNICODE_RULES, LETTER_RULES, BLANK_RULES):
             raise ValueError(f"rules of words: expected {UNICODE_RULES}, {LETTER_RULES} or {BLANK_RULES}")
@@ -126,13 +133,13 @@ class Words:
         return cls(words, n_columns, columns, idf, is_binary, bool(table["sublinear_tf"]), is_normed, rules)
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
-        """Return the words and their idf as JSON values, words of one idf in one text, without those of no weight,
-        unless rows are scaled to the norm 1, which needs all words."""
+        """Return the words and their idf as JSON values, the words of one idf in one text: those in `used` columns, or
+        all words if rows have the norm 1, which depends on all."""
         needs_all = self.is_normed
-        places = np.arange(len(self.words)) if needs_all else np.flatnonzero(np.isin(self.columns, used))
+        places = np.arange(len(self.names)) if needs_all else np.flatnonzero(np.isin(self.columns, used))
         words_of = defaultdict(list)
         for place in places.tolist():
-            words_of[float(self.idf[place])].append(self.words[place])
+            words_of[float(self.idf[place])].append(self.names[place])
         return {
             "kind": self.KIND,
             "weighting": "binary" if self.is_binary else "count",
@@ -144,13 +151,8 @@ class Words:
             "rules": self.rules,
         }
 
-    @property
-    def names(self) -> list[str]:
-        """The words in alphabetical order."""
-        return self.words
-
-    def transform(self, inputs: Sequence[str], first: int = 0) -> Any:
-        """Return the features of texts, csr_array (I, F); words not seen in training are left out."""
+    def transform(self, inputs: Sequence[str], first: int = 0) -> csr_array:
+        """Return the features of texts, csr_array (I, F); without words not seen in training."""
         from scipy.sparse import csr_array
 
         row_ends, columns, values = self.rows(inputs)
@@ -158,10 +160,10 @@ class Words:
 
     @cached_property
     def _place_of(self) -> dict[str, int]:
-        return dict(zip(self.words, range(len(self.words)), strict=True))
+        return dict(zip(self.names, range(len(self.names)), strict=True))
 
-    def rows(self, texts: Sequence[Any]) -> Rows:
-        """Return the features of texts; words that are not known are left out."""
+    def rows(self, texts: Sequence[object]) -> Rows:
+        """Return the features of texts, without words not seen in training."""
         check_is_list_of_items(texts, "a list of texts", WRAP_HINT)
         ends, places, counts = [0], [], []
         for i, text in enumerate(texts):
@@ -188,8 +190,8 @@ class Words:
         return Rows(np.array(ends, np.int64), self.columns[at], values)
 
 
-def ascending_numbers(name: str, stored: Any, below: int) -> NDArray[np.int64]:
-    """Return a list of a model file as ascending numbers 0 ... below - 1; ValueError or the like for anything else."""
+def ascending_numbers(name: str, stored: ArrayLike, below: int) -> NDArray[np.int64]:
+    """Return a list of a model file as an array; ValueError unless it has ascending numbers from 0 to below - 1."""
     numbers = np.array(stored, np.int64)
     if (
         numbers.ndim != 1

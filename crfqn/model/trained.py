@@ -20,7 +20,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
 from crfqn.model.answers import LABELS, LabelAnswers
 from crfqn.model.content import ModelContent, narrow_weights
-from crfqn.model.featurizers import read_featurizer
+from crfqn.model.featurizers import Featurizer, read_featurizer
 from crfqn.model.results import read_result, result_content, trace_table
 from crfqn.result import Result
 
@@ -44,7 +44,7 @@ class Trained:
     n_weights: int = 0
     extra: dict[str, Any] | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
-    featurizer: Any = None
+    featurizer: Featurizer | None = None
     version: str | None = None
 
     @classmethod
@@ -166,8 +166,8 @@ class FittedModel(ABC):
         return {} if self.trained is None else self.trained.training
 
     @property
-    def featurizer_(self) -> Any:
-        """What makes features of texts, of a table's rows or of other numbers, or None."""
+    def featurizer_(self) -> Featurizer | None:
+        """The featurizer of texts, of a table's rows or of other numbers, or None."""
         return None if self.trained is None else self.trained.featurizer
 
     @property

@@ -182,4 +182,4 @@ class TestModels:
             ("cut.crfqn", "喜欢", "zh"),
         ):
             assert Tagger(folder / name).tag(text) == label
-        assert "हिन्दी" in crfqn.load(folder / "texts.crfqn").featurizer_.words
+        assert "हिन्दी" in crfqn.load(folder / "texts.crfqn").featurizer_.names
