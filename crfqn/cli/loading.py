@@ -396,7 +396,7 @@ class KnownItems:
     def counted(self, observed: Observed) -> Iterator[None]:
         """Count items while they are labelled, except items without positions."""
         items = observed.y or ()
-        self._n_items += self._model.ANSWERS.n_answered(items)
+        self._n_items += sum(map(bool, items)) if self._model.ANSWERS.has_positions else len(items)
         if self._first is None and observed.data is not None and not hasattr(observed.data.inputs, "tocsr"):
             self._first = next((item for item in observed.data.inputs if len(item)), None)
         with warnings.catch_warnings(record=True) as raised:

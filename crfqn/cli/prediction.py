@@ -34,7 +34,14 @@ from crfqn.data.label_arrays import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable
-from crfqn.model.answers import LABEL_SETS, LABELS, SEQUENCES, add_tokens, answer_parts, gives_probabilities
+from crfqn.model.answers import (
+    LABEL_ANSWERS,
+    SEQUENCE_ANSWERS,
+    SET_ANSWERS,
+    add_tokens,
+    answer_parts,
+    gives_probabilities,
+)
 from crfqn.readers.labelled_items import Documents, Labeled
 from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, rewritten, written_batches
 
@@ -274,7 +281,8 @@ def _documents(model: ItemModel | Estimator, inputs: Any, options: PredictOption
     for first in range(0, inputs.shape[0], DOCUMENT_BATCH):
         part = inputs[first : first + DOCUMENT_BATCH]
         labels, scores = _best(model, part, options)
-        columns = [[",".join(map(_written, model.ANSWERS.labels_of(label)))] for label in labels]
+        is_list = model.ANSWERS.is_list
+        columns = [[",".join(map(_written, label if is_list else [label]))] for label in labels]
         if options.with_score:
             columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
         if options.with_marginals or options.top:
@@ -309,7 +317,7 @@ OF_ITEMS = AnswerForm("text", _documents, DOCUMENT_BATCH, {
 OF_SEQUENCES = AnswerForm("raw", _sequences, None, {
     "top": "--top is for items with one label; this model labels sequences",
 })  # fmt: skip
-ANSWER_FORMS = {LABELS: OF_ITEMS, LABEL_SETS: OF_ITEMS, SEQUENCES: OF_SEQUENCES}
+ANSWER_FORMS = {LABEL_ANSWERS: OF_ITEMS, SET_ANSWERS: OF_ITEMS, SEQUENCE_ANSWERS: OF_SEQUENCES}
 
 
 def _written(label: object) -> str:

@@ -17,6 +17,7 @@ from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import check_labelled, feature_names, say_share, with_dense
 from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import command_files, say, to_json
+from crfqn.data.hybrid import sparse_of
 from crfqn.data.items import Handover, check_weighted_labels
 from crfqn.data.label_arrays import labels_like
 from crfqn.data.model_file import check_model_name
@@ -398,10 +399,14 @@ def _description(recipe: Recipe, prepared: Prepared, model: Estimator) -> str:
     if prepared.is_sharded:
         return f"{recipe.title}\n{len(prepared.X_train.reads)} shards; {settings}\n"
     tree, y = prepared.taxonomy, prepared.y_train
-    n_labels = len({*chain.from_iterable(map(model.ANSWERS.labels_of, y))})
+    kind = model.ANSWERS
+    n_labels = len({*(chain.from_iterable(y) if kind.is_list else y)})
     if tree is not None:  # all labels that can be predicted, also those without training items
         n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
-    sizes = f"{model.ANSWERS.size(prepared.X_train, y)}, {n_labels:,} labels"
+    size = f"{sum(map(len, y)):,} positions"
+    if not kind.has_positions:
+        size = f"{sparse_of(prepared.X_train).shape[1]:,} features"
+    sizes = f"{size}, {n_labels:,} labels"
     if tree is not None:
         sizes += f" in a taxonomy of {tree.n_nodes:,} nodes"
     return f"{recipe.title}\n{len(y):,} items, {sizes} for training; {settings}\n"

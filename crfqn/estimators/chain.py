@@ -44,7 +44,7 @@ from crfqn.estimators.online import (
 )
 from crfqn.estimators.problem import CallbackSupportMixin, Encoded, Problem, start_within, with_tasks
 from crfqn.estimators.settings import ChainSettings
-from crfqn.model.answers import SEQUENCES
+from crfqn.model.answers import SEQUENCE_ANSWERS
 from crfqn.model.sequences import SequenceModel
 from crfqn.model.space import SequenceSpace
 from crfqn.model.trained import Fitted
@@ -115,7 +115,7 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, Estimator):
     """
 
     KIND = "chain-crf"
-    ANSWERS = SEQUENCES
+    ANSWERS = SEQUENCE_ANSWERS
     STARTS_FROM = "ChainCRF"
     SPACE = SequenceSpace
 

@@ -39,7 +39,7 @@ from crfqn.estimators.problem import (
 from crfqn.estimators.settings import NOT_SAVED, saved_values, with_saved_values
 from crfqn.estimators.storage import opened, whole_content
 from crfqn.messages import describe, named_places, shorten, validation_places
-from crfqn.model.answers import LABELS, LabelAnswers
+from crfqn.model.answers import LABEL_ANSWERS, LabelAnswers
 from crfqn.model.space import Space
 from crfqn.model.trained import Fitted, Trained
 from crfqn.parameters import check_parameters, refuse_unknown_parameters, set_known_parameters
@@ -55,7 +55,7 @@ class Estimator(BaseEstimator):
 
     KIND: ClassVar[str]
     SPACE: ClassVar[type[Space]]  # of the weights
-    ANSWERS: ClassVar[LabelAnswers] = LABELS  # the kind of its answers
+    ANSWERS: ClassVar[LabelAnswers] = LABEL_ANSWERS  # the kind of its answers
     STARTS_FROM: ClassVar[str]  # the estimators whose weights `start` may have
     NOT_SAVED: ClassVar[tuple[str, ...]] = NOT_SAVED
 

@@ -26,7 +26,7 @@ from crfqn.estimators.blocks import Blocks
 from crfqn.estimators.multilabel_targets import MultilabelTargets, are_sets, check_classification
 from crfqn.estimators.problem import Encoded, InMemory, OnDisk
 from crfqn.messages import place_of
-from crfqn.model.answers import LABEL_SETS
+from crfqn.model.answers import SET_ANSWERS
 from crfqn.model.item_space import ItemSpace
 from crfqn.model.label_index import LabelIndex
 from crfqn.model.tables import Table
@@ -81,7 +81,7 @@ def encode_targets(
     loss = settings.make_loss(targets.space, features.n_items, targets.labels)
     source = settings.adapted_source(InMemory(features, loss, targets.weights), targets.labels)
     keeps_source = (
-        settings.ANSWERS is LABEL_SETS and not targets.space.has_one_label
+        settings.ANSWERS is SET_ANSWERS and not targets.space.has_one_label
     )  # thresholds are learnt from items
     return Encoded(space, source, features.n_items, keeps_source=keeps_source)
 

@@ -26,7 +26,7 @@ from crfqn.estimators.item_estimator import ItemEstimator, ItemParameters
 from crfqn.estimators.multilabel_targets import MultilabelTargets
 from crfqn.estimators.problem import Callbacks, Encoded, InMemory, Problem, pass_on_interrupt, pose, run
 from crfqn.estimators.settings import Settings
-from crfqn.model.answers import LABEL_SETS
+from crfqn.model.answers import SET_ANSWERS
 from crfqn.model.item_model import ItemModel, Thresholds
 from crfqn.model.label_index import LabelIndex
 from crfqn.model.trained import Fitted
@@ -107,7 +107,7 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
     """
 
     KIND = "multilabel-ranker"
-    ANSWERS = LABEL_SETS
+    ANSWERS = SET_ANSWERS
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*Settings.NOT_SAVED, "cv")
 
     l1: float | str | None = field(default=None, kw_only=False)

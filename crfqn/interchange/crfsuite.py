@@ -17,13 +17,13 @@ from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.storage import restore
 from crfqn.messages import shorten
-from crfqn.model.content import LARGEST_WEIGHT, Entries
+from crfqn.model.content import MAX_WEIGHT, Entries
 from crfqn.model.crfsuite_model import FORMAT_NAME, encode_model, read_crfsuite
 from crfqn.model.sequences import SequenceModel
 
 # In nats, the weight of a transition that a rule forbids: larger in size than any sum of scores, but sums of it are
 # finite, as CRFsuite's search for the best labels requires.
-FORBIDDEN_WEIGHT = -LARGEST_WEIGHT
+FORBIDDEN_WEIGHT = -MAX_WEIGHT
 
 
 def read(path: ModelSource) -> Any:

@@ -25,19 +25,19 @@ from crfqn.data.token_rows import Rows
 from crfqn.errors import InputError, ModelFileError, check_count
 from crfqn.messages import describe, place_of, shorten
 from crfqn.model.content import (
-    FEATURE,
-    NODE,
-    OF_SETS,
+    FEATURE_INDEX,
+    KINDS_OF_SETS,
+    NODE_MATRIX,
     RANKER,
-    STATE,
+    STATE_INDEX,
     TAXONOMY,
     ModelContent,
     add_matrix,
-    finite,
     read_dense,
     read_entries,
     read_names,
     read_size,
+    read_weights,
 )
 from crfqn.model.explanations import (
     CONSTANT_TERM,
@@ -101,18 +101,23 @@ class ItemModel(Model):
     @classmethod
     def of_file(cls, file: ModelFile) -> Self:
         """Return the model of a file's content; ModelFileError, or another error, where it does not fit together."""
-        labels = LabelIndex.of_file(file, file.kind in OF_SETS, has_tree=file.kind == TAXONOMY)
+        labels = LabelIndex.of_file(file, file.kind in KINDS_OF_SETS, has_tree=file.kind == TAXONOMY)
         n_features = read_size(file, labels.n_nodes)
         shape, thresholds = (labels.n_nodes, n_features), None
+        weights = read_entries(file, NODE_MATRIX, STATE_INDEX, FEATURE_INDEX, shape)
         if file.kind == RANKER and not labels.has_one_label:
             size = (len(labels.classes),)
-            thresholds = Thresholds(*(finite(file, f"threshold_{name}", size) for name in Thresholds._fields))
+            thresholds = Thresholds(
+                *(read_weights(file, f"threshold_{name}", size) for name in Thresholds._fields)
+            )
         model = cls(
             kind=file.kind,
             classes_=labels.classes,
             n_features_in_=n_features,
-            weights=WeightMatrix.from_entries(read_entries(file, NODE, STATE, FEATURE, shape), shape),
-            intercept=finite(file, "intercept", (labels.n_nodes,)),
+            weights=WeightMatrix.from_entries(
+                read_entries(file, NODE_MATRIX, STATE_INDEX, FEATURE_INDEX, shape), shape
+            ),
+            intercept=read_weights(file, "intercept", (labels.n_nodes,)),
             dense_coef_=read_dense(file, labels.n_nodes),
             loss=file.table("settings").get("loss", "logistic"),  # not a parameter of all estimators
             trained=Trained.of_file(file),
@@ -128,11 +133,11 @@ class ItemModel(Model):
 
     def add_to(self, content: ModelContent) -> None:
         super().add_to(content)
-        add_matrix(content, NODE, self.weights.csr, STATE, FEATURE)
+        add_matrix(content, NODE_MATRIX, self.weights.csr, STATE_INDEX, FEATURE_INDEX)
         content.arrays["intercept"] = np.asarray(self.intercept)
         if self.feature_names is not None:
             content.strings["feature_names"] = [str(name) for name in self.feature_names]
-        self.labels.add_to(content, self.kind in OF_SETS)
+        self.labels.add_to(content, self.kind in KINDS_OF_SETS)
         if self.thresholds is not None:
             for name, values in self.thresholds._asdict().items():
                 content.arrays[f"threshold_{name}"] = values

@@ -1,48 +1,51 @@
-"""What new items are to be labelled under, besides the rules of a model: one value, from callers to the engines; and
-the least probability of a label, which is applied to what the engines return."""
+"""Constraints on the labels of new items, besides the rules of a model, and the threshold of their probabilities.
+
+Engines keep the constraints in inference; the threshold is applied to their results.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
 from crfqn.errors import InputError
 from crfqn.messages import describe
 
-ROUNDING = 1e-12  # of probabilities, by which the engines may differ
+PROBABILITY_ROUNDING = (
+    1e-12  # by which probabilities of the engines may differ, and a certain label be below 1
+)
 
 
 class LabelConstraints(NamedTuple):
-    """Constraints on the labels of new items; what is None does not constrain them.
+    """Constraints on the labels of new items; None is no constraint.
 
-    known : list, one entry an item, of the labels that each position may have, as of `ChainCRF.predict`
-    once : labels or types of spans that form at most one run in an item each, in the place of the model's own
+    known : list with an entry for each item: the labels that each position may have, as in `ChainCRF.predict`
+    once : labels or types of spans that each form one run per item or none; they replace the model's own
 
-    An engine checks them where it opens the items. Probabilities are given `known`, and among all labellings, also
-    those that break `once` (constrained Viterbi: Culotta and McCallum 2004, HLT-NAACL).
+    An engine checks them when it opens the items. Probabilities are conditional on `known`; they count all labellings,
+    also those that break `once` (constrained Viterbi: Culotta and McCallum 2004, HLT-NAACL).
     """
 
-    known: Any = None
+    known: Sequence[Any] | None = None
     once: Collection[Any] | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The constraints as keyword arguments of public methods, which models of single items do not have."""
+        """The constraints as keyword arguments of the methods of models of sequences."""
         return {name: value for name, value in zip(self._fields, self, strict=True) if value is not None}
 
 
 UNCONSTRAINED = LabelConstraints()
 
 
-def check_threshold(threshold: Any) -> float:
-    """Return the least probability of an answer; InputError for anything but a number from 0 to 1."""
-    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
-    if not is_number or not 0 <= float(threshold) <= 1:
-        raise InputError(f"threshold: expected None or a number from 0 to 1, got {describe(threshold)}")
-    return float(threshold)
+def check_threshold(threshold: object) -> float:
+    """Return the threshold as a float; InputError for anything but a number from 0 to 1."""
+    if isinstance(threshold, Real) and not isinstance(threshold, bool) and 0 <= float(threshold) <= 1:
+        return float(threshold)
+    raise InputError(f"threshold: expected None or a number from 0 to 1, got {describe(threshold)}")
 
 
 def is_probable(p: Any, threshold: float) -> Any:
-    """Return which probabilities are at least the threshold, up to rounding: what is certain always is."""
-    return p >= threshold - ROUNDING
+    """Return which probabilities (a float or an array) reach the threshold, up to rounding."""
+    return p >= threshold - PROBABILITY_ROUNDING

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
-from crfqn.model.content import LARGEST_TABLE, ModelContent, add_labels, read_labels
+from crfqn.model.content import MAX_TABLE_SIZE, ModelContent, add_labels, read_labels
 from crfqn.taxonomy.label_paths import PathRowFormat, check_separator
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
@@ -191,7 +191,7 @@ def read_rows(file: ModelFile, tree: LabelTree, separator: str) -> PathRowFormat
 def name_array(names: Sequence[Hashable]) -> NDArray:
     """Return names as an array: of objects where numpy would change them, or give all the length of a very long one."""
     longest = max((len(name) for name in names if isinstance(name, str)), default=0)
-    if longest * len(names) > LARGEST_TABLE:
+    if longest * len(names) > MAX_TABLE_SIZE:
         return np.fromiter(names, object, len(names))
     array = np.asarray(names)
     return array if array.tolist() == list(names) else np.fromiter(names, object, len(names))

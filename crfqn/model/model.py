@@ -22,7 +22,7 @@ from crfqn.data.model_file import ModelFile, ModelSource
 from crfqn.data.token_rows import Rows
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
-from crfqn.model.content import DENSE, ModelContent
+from crfqn.model.content import DENSE_WEIGHTS, ModelContent
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.trained import FittedModel
 from crfqn.model.weights import WeightMatrix
@@ -123,7 +123,7 @@ class Model(FittedModel):
         if self.temperature != 1.0:
             content.metadata["temperature"] = self.temperature
         if self.n_dense_:
-            content.arrays[DENSE] = self.dense_coef_
+            content.arrays[DENSE_WEIGHTS] = self.dense_coef_
 
     def with_temperature(self, temperature: float) -> Self:
         """Return the model with another temperature; 1 undoes `calibrate`.

@@ -30,15 +30,16 @@ from crfqn.data.vocabulary import NO_COLUMNS, Columns, Pairs, Vocabulary
 from crfqn.errors import InputError, ModelFileError, check_count
 from crfqn.messages import describe, shorten
 from crfqn.metrics.label_arrays import span_rules
-from crfqn.model.answers import SEQUENCES
+from crfqn.model.answers import SEQUENCE_ANSWERS
 from crfqn.model.content import (
-    BIGRAMS,
-    FEATURE,
-    FROM,
-    NODE,
-    STATE,
-    TO,
-    TRANSITION,
+    BIGRAM_MATRIX,
+    EDGE_MATRIX,
+    FEATURE_INDEX,
+    FROM_INDEX,
+    NODE_MATRIX,
+    STATE_INDEX,
+    TO_INDEX,
+    TRANSITION_INDEX,
     ModelContent,
     add_labels,
     add_matrix,
@@ -86,7 +87,7 @@ class SequenceModel(Model):
     once : labels, or with a scheme types of spans, that form at most one run in an item each
     """
 
-    ANSWERS = SEQUENCES
+    ANSWERS = SEQUENCE_ANSWERS
 
     vocabulary: Vocabulary | None
     rules_: TransitionRules | None
@@ -116,15 +117,17 @@ class SequenceModel(Model):
             kind=file.kind,
             classes_=classes,
             n_features_in_=n_features,
-            weights=matrix(NODE, STATE, FEATURE, (n_states, n_features)),
+            weights=matrix(NODE_MATRIX, STATE_INDEX, FEATURE_INDEX, (n_states, n_features)),
             dense_coef_=read_dense(file, n_states),
             loss=settings.get("loss", "logistic"),  # models of other tools do not name it
             trained=Trained.of_file(file),
             vocabulary=vocabulary,
             rules_=read_rules(file, n_states),
-            edges=matrix("edge", FROM, TO, (n_states, n_states)),
-            bigrams=matrix(BIGRAMS, TRANSITION, FEATURE, (EdgeLayout(n_states).n_pairs, n_features))
-            if f"{BIGRAMS}_weight" in file.arrays
+            edges=matrix(EDGE_MATRIX, FROM_INDEX, TO_INDEX, (n_states, n_states)),
+            bigrams=matrix(
+                BIGRAM_MATRIX, TRANSITION_INDEX, FEATURE_INDEX, (EdgeLayout(n_states).n_pairs, n_features)
+            )
+            if f"{BIGRAM_MATRIX}_weight" in file.arrays
             else None,
             scheme=settings.get("scheme"),
             once=tuple(once or ()),
@@ -134,8 +137,8 @@ class SequenceModel(Model):
     def add_to(self, content: ModelContent) -> None:
         """Add labels, features and weights to what a model file holds; of named features those that have a weight."""
         super().add_to(content)
-        add_matrix(content, NODE, self.weights.csr, STATE, FEATURE)
-        add_matrix(content, "edge", self.edges.csr, FROM, TO)
+        add_matrix(content, NODE_MATRIX, self.weights.csr, STATE_INDEX, FEATURE_INDEX)
+        add_matrix(content, EDGE_MATRIX, self.edges.csr, FROM_INDEX, TO_INDEX)
         add_labels(content, self.classes_)
         add_rules(content, self.rules_)
         settings = content.metadata.get("settings", {})
@@ -147,11 +150,11 @@ class SequenceModel(Model):
                 "once": [*self.once],
                 "transition_rules": transition_rules,
             }
-        tables = [NODE]
+        tables = [NODE_MATRIX]
         if self.bigrams is not None:
-            tables.append(BIGRAMS)
-            add_matrix(content, BIGRAMS, self.bigrams.csr, TRANSITION, FEATURE)
-        names = [f"{table}_{FEATURE}" for table in tables]
+            tables.append(BIGRAM_MATRIX)
+            add_matrix(content, BIGRAM_MATRIX, self.bigrams.csr, TRANSITION_INDEX, FEATURE_INDEX)
+        names = [f"{table}_{FEATURE_INDEX}" for table in tables]
         used = np.unique(np.concatenate([content.arrays[name] for name in names]))
         add_vocabulary(content, self.vocabulary, used)
         if "feature_names" in content.strings:

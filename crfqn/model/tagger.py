@@ -1,49 +1,62 @@
-"""Tagger: a model file opened to label, with numpy alone, under the names that `pycrfsuite.Tagger` has."""
+"""`Tagger` labels with a model file, with numpy alone, and has the methods of `pycrfsuite.Tagger`."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.atomic_write import replace_data_file
+from crfqn.data.items import ItemsLike
 from crfqn.data.model_file import ModelSource
 from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
+from crfqn.model.explanations import Explanation
 from crfqn.model.label_constraints import LabelConstraints
 from crfqn.model.opening import open_model
 
 
 class ModelInfo(NamedTuple):
-    """Content of a model by names, as `pycrfsuite.Tagger.info` gives it: weights of (label, next label) and (feature,
-    label; in a taxonomy its node), the numbers of labels and features, a `header` of texts: the kind of model and how
-    much of each there is; and, of a model with bigram features, weights of (feature, label, next label)."""
+    """The content of a model by names, as in `pycrfsuite.Tagger.info`.
 
-    transitions: dict[tuple[Any, Any], float]
-    state_features: dict[tuple[Any, Any], float]
-    labels: dict[Any, int]
-    attributes: dict[Any, int]
+    transitions : weights by (label, next label); state_features : by (feature, label), in a taxonomy (feature, node)
+    labels, attributes : the numbers of labels and features
+    header : the kind of model and the numbers of weights, labels and features, as texts
+    bigrams : weights by (feature, label, next label), for models with bigram features
+    """
+
+    transitions: dict[tuple[Hashable, Hashable], float]
+    state_features: dict[tuple[Hashable, Hashable], float]
+    labels: dict[Hashable, int]
+    attributes: dict[Hashable, int]
     header: dict[str, str]
-    bigrams: Mapping[tuple[Any, Any, Any], float] = MappingProxyType({})
+    bigrams: Mapping[tuple[Hashable, Hashable, Hashable], float] = MappingProxyType({})
 
     @classmethod
     def from_weights(
-        cls, kind: str, transitions: Any, state_features: Any, labels: Any, attributes: Any, bigrams: Any
+        cls,
+        kind: str,
+        transitions: dict[tuple[Hashable, Hashable], float],
+        state_features: dict[tuple[Hashable, Hashable], float],
+        labels: dict[Hashable, int],
+        attributes: dict[Hashable, int],
+        bigrams: dict[tuple[Hashable, Hashable, Hashable], float],
     ) -> Self:
-        """Return the content, of weights as dicts, and of labels and attributes as they are numbered, with a header."""
+        """Return the content with its header."""
         n_weights = len(transitions) + len(state_features) + len(bigrams)
         sizes = {"num_features": n_weights, "num_labels": len(labels), "num_attrs": len(attributes)}
         header = {"type": kind} | {name: str(size) for name, size in sizes.items()}
         return cls(transitions, state_features, labels, attributes, header, bigrams)
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the text that CRFsuite's `dump` writes, with a part for bigram features if there are."""
+        """Yield the parts of the text that CRFsuite's `dump` writes, with one for bigram features if there are any."""
         parts: dict[str, list[str]] = {
             "FILEHEADER": [f"{name}: {value}" for name, value in self.header.items()],
             "LABELS": [f"{number:5}: {label}" for label, number in self.labels.items()],
@@ -61,23 +74,23 @@ class ModelInfo(NamedTuple):
 
 
 class Tagger:
-    """A model file opened for labelling: numpy is all that it imports, and nothing is compiled.
+    """A model file opened for labelling. It imports numpy alone, and compiles nothing.
 
-    Labels are those of the estimator that was saved, probabilities differ from its by rounding (1e-12). Threads may
-    share a tagger; the item that is `set` is each thread's own.
+    Labels equal those of the saved estimator; probabilities differ by rounding (1e-12). Threads may share a tagger;
+    each has its own item of `set`.
 
     Parameters
     ----------
     path : str or path-like, bytes, or a file open in binary mode, optional
         A model file of `ChainCRF`, `MulticlassCRF`, `MulticlassClassifier` or `TaxonomyCRF`, or of CRFsuite, or its
-        bytes; without one, `open` opens it.
+        bytes. By default the tagger opens no model; `open` does.
 
     Raises
     ------
     ModelFileError
-        As of `crfqn.load`; also for other kinds of models, which `crfqn.load` takes.
+        As in `crfqn.load`; also for other kinds of models, which need `crfqn.load`.
     NotOpenError (a ValueError and a RuntimeError)
-        Of all methods before a model is opened and after it is closed.
+        All methods raise it if no model is open.
 
     Examples
     --------
@@ -96,7 +109,7 @@ class Tagger:
             self.open(path)
 
     def open(self, path: ModelSource) -> Self:
-        """Open another model file; errors as of the class. At the end of a `with` block it is closed."""
+        """Open another model file; errors as in the class. The end of a `with` block closes it."""
         self._opened = self._open(path)
         self._own = threading.local()
         return self
@@ -107,16 +120,16 @@ class Tagger:
 
     @staticmethod
     def _open(path: ModelSource) -> Any:
-        """Return what predicts by a model file."""
+        """Return the model of a file."""
         return open_model(path)
 
     def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         self._opened = None
         self._own = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes for pickles and copies, which have the model and no item that was set."""
+        """Return the attributes for pickles and copies: the model, without an item."""
         return {name: value for name, value in self.__dict__.items() if name != "_own"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -129,65 +142,65 @@ class Tagger:
         self.close()
 
     def labels(self) -> list:
-        """Return the labels, in the order of the probabilities' columns."""
+        """Return the labels, in the order of the columns of probabilities."""
         return self._model.classes_.tolist()
 
-    def set(self, xseq: Any) -> None:
-        """Take an item for `tag`, `probability`, `marginal` and others that are called without one."""
+    def set(self, xseq: object) -> None:
+        """Set the item of this thread, which methods use if they are called without an item."""
         self._own.item = list(xseq) if isinstance(xseq, Iterator) else xseq
         self._own.marginals = None
 
     def tag(
         self,
-        xseq: Any = None,
-        known: Any = None,
+        xseq: object = None,
+        known: Sequence[Any] | None = None,
         *,
         once: Collection[Any] | None = None,
         threshold: float | None = None,
     ) -> Any:
-        """Return the best labels of a sequence: a list; of a single item its label.
+        """Return the best labels of a sequence as a list, or the label of a single item.
 
         Parameters
         ----------
         xseq : list of positions, or str, optional
             A sequence, as an item of `ChainCRF.fit`: dicts, lists of feature strings, columns of tokens for a model of
-            `Templates`, a 2-D array; a string is cut into words by `crfqn.tokenize`. A single item: a row of numbers,
-            or a dict of those that are not 0, by name or column; of a model of tables, a dict of cells. By default the
-            one that was `set`.
+            `Templates`, a 2-D array; `crfqn.tokenize` cuts a string into words. A single item: a row of numbers, or a
+            dict of the numbers other than 0 by name or column; for models of tables, a dict of cells. By default the
+            item of `set`.
         known : list, optional
-            What is known of a sequence's labels: a label, a set of possible ones or None for each position.
+            Known labels of a sequence: a label, a set of possible labels or None for each position.
         once : collection of labels, optional
-            Labels that form at most one run in the sequence each, as of `ChainCRF.predict`.
+            Labels that each form one run in the sequence or none, as in `ChainCRF.predict`.
         threshold : float between 0 and 1, optional
-            The least probability of a label, as of the estimators' `predict`; None stands for no label.
+            Minimum probability of a label, as in the estimators' `predict`; labels below it become None.
 
         Raises
         ------
         InputError
-            As of the estimators' `predict`.
+            As in the estimators' `predict`.
         """
         constraints = self._constraints(known, once)
         return _as_list(self._model.predict(self._item(xseq), **constraints, threshold=threshold))[0]
 
     def tag_items(
         self,
-        X: Any,
-        known: Any = None,
+        X: ItemsLike,
+        known: Sequence[Any] | None = None,
         *,
         once: Collection[Any] | None = None,
         threshold: float | None = None,
     ) -> list:
-        """Return the best labels of many items; parameters and errors as of the estimators' `predict`."""
+        """Return the best labels of many items; parameters and errors as in the estimators' `predict`."""
         constraints = self._constraints(known, once, is_of_one=False)
         return _as_list(self._model.predict(X, **constraints, threshold=threshold))
 
-    def probability(self, yseq: Any, xseq: Any = None) -> float:
-        """Return the probability of labels of a sequence (None stands for any label, a set for one of some), or of the
-        label of a single item."""
+    def probability(self, yseq: object, xseq: object = None) -> float:
+        """Return the probability of the labels of a sequence, or of the label of a single item. For a position, None
+        means any label, a set any of its labels."""
         return float(np.exp(self._model.log_likelihood(self._item(xseq), [yseq])[0]))
 
-    def marginal(self, y: Any, pos: int = 0) -> float:
-        """Return the probability of a label at a position, from 0, of the item that was `set`."""
+    def marginal(self, y: Hashable, pos: int = 0) -> float:
+        """Return the probability of a label at a position, from 0, of the item of `set`."""
         labels = self.labels()
         if y not in labels:
             raise InputError(f"y: expected one of the {len(labels)} labels, got {shorten(y)}")
@@ -198,55 +211,66 @@ class Tagger:
             raise InputError(f"pos: expected a position from 0 to {len(marginals) - 1}, got {describe(pos)}")
         return float(marginals[pos, labels.index(y)])
 
-    def marginals(self, xseq: Any = None, known: Any = None) -> Vector:
-        """Return P(y_t = k | x, known), float64 (positions, labels), of a single item (labels,); parameters and errors
-        as of `tag`."""
+    def marginals(self, xseq: object = None, known: Sequence[Any] | None = None) -> Vector:
+        """Return P(y_t = k | x, known), float64 (positions, labels), for a single item (labels,). Parameters and errors
+        as in `tag`."""
         return self._model.predict_marginals(self._item(xseq), **self._constraints(known))[0]
 
     def nbest(
-        self, xseq: Any = None, n: int = 5, known: Any = None, *, once: Collection[Any] | None = None
+        self,
+        xseq: object = None,
+        n: int = 5,
+        known: Sequence[Any] | None = None,
+        *,
+        once: Collection[Any] | None = None,
     ) -> list[tuple[Any, float]]:
-        """Return the n most probable labellings with their probabilities, as `ChainCRF.predict_nbest`."""
+        """Return the n most probable labellings with their probabilities, as in `ChainCRF.predict_nbest`."""
         return self._model.predict_nbest(self._item(xseq), n, **self._constraints(known, once))[0]
 
-    def strongest_features(self, xseq: Any = None, n: int = 5, known: Any = None) -> list:
-        """Return the n features that say most for or against the best label, at each position of a sequence.
+    def strongest_features(self, xseq: object = None, n: int = 5, known: Sequence[Any] | None = None) -> list:
+        """Return the n features with the largest terms of the best label's score, for each position of a sequence.
 
         Parameters
         ----------
-        xseq, known : as of `tag`
+        xseq, known : as in `tag`
         n : int >= 1, default 5
 
         Returns
         -------
-        list of lists of (feature, float), one a position; of a single item one list
-            The features' names (or columns) and their weights times values, in nats, the largest in size first. Those
-            of a dense block are left out.
+        list of lists of (feature, float), one for each position; for a single item one list
+            Names of features (or columns) and their terms, weights times values in nats, sorted by decreasing absolute
+            value, without the features of a dense block.
         """
         return self._model.strongest_features(self._item(xseq), n, **self._constraints(known))[0]
 
     def explain(
-        self, xseq: Any = None, n: int | None = 5, known: Any = None, *, once: Collection[Any] | None = None
-    ) -> Any:
-        """Return what decided between the label and the runner-up at each position of a sequence, or of a single item.
+        self,
+        xseq: object = None,
+        n: int | None = 5,
+        known: Sequence[Any] | None = None,
+        *,
+        once: Collection[Any] | None = None,
+    ) -> list[Explanation] | Explanation:
+        """Return the terms that decide between the label and the runner-up, for each position of a sequence, or for a
+        single item.
 
         Parameters
         ----------
-        xseq, known, once : as of `tag`
+        xseq, known, once : as in `tag`
         n : int >= 1 or None, default 5
             Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
 
         Returns
         -------
-        list of Explanation (label, probability, runner_up, runner_up_probability, difference, terms, rest), one a
-        position; of a single item one Explanation
-            As of `ChainCRF.explain` and `MulticlassCRF.explain`.
+        list of Explanation (label, probability, runner_up, runner_up_probability, difference, terms, rest), one for
+        each position; for a single item one Explanation
+            As in `ChainCRF.explain` and `MulticlassCRF.explain`.
         """
         return self._model.explain(self._item(xseq), n, **self._constraints(known, once))[0]
 
     def dump(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Write labels, features and weights as text, in the form of CRFsuite's `dump`, to a file, atomically, or by
-        default to standard output. DataError where the file cannot be written."""
+        """Write labels, features and weights as text, in the format of CRFsuite's `dump`, to a file, atomically, or by
+        default to standard output. DataError if the file cannot be written."""
         lines = self.info().lines()
         if path is None:
             sys.stdout.writelines(lines)
@@ -254,11 +278,11 @@ class Tagger:
             replace_data_file(path, "".join(lines).encode("utf-8", "surrogateescape"))
 
     def info(self) -> ModelInfo:
-        """Return the weights by name; features without names by their columns, those without a weight not at all."""
+        """Return the weights by name (or column); features without a weight are left out."""
         model, weights = self._model, self._model.weights_by_name()
         names = range(model.n_features_in_) if model.names is None else model.names
-        labels = {label: number for number, label in enumerate(self.labels())}
-        attributes = {names[f]: f for f in model.kept_features_.tolist()}
+        labels: dict[Hashable, int] = {label: number for number, label in enumerate(self.labels())}
+        attributes: dict[Hashable, int] = {names[f]: f for f in model.kept_features_.tolist()}
         return ModelInfo.from_weights(
             model.kind, weights.transitions, weights.features, labels, attributes, weights.bigrams
         )
@@ -269,8 +293,8 @@ class Tagger:
             raise NotOpenError("expected an open model: open(path)")
         return self._opened
 
-    def _item(self, item: Any) -> Any:
-        """Return an item, or the one that was set, as the only one of a list; it is set from now on."""
+    def _item(self, item: object) -> Any:
+        """Set an item, unless it is None, and return a list with the item that is set."""
         if item is not None:
             self.set(item)
         item = self._own.__dict__.get("item")
@@ -279,14 +303,14 @@ class Tagger:
         return self._model.ANSWERS.as_items(self._model, item)
 
     def _constraints(
-        self, known: Any, once: Collection[Any] | None = None, is_of_one: bool = True
+        self, known: Sequence[Any] | None, once: Collection[Any] | None = None, is_of_one: bool = True
     ) -> dict[str, Any]:
-        """Return the constraints on labels as arguments, of one item as of many; InputError for a model of single
-        items."""
+        """Return constraints on labels as arguments of the model's methods; InputError for models of single items.
+        `is_of_one`: whether `known` is that of one item."""
         constraints = LabelConstraints([known] if is_of_one and known is not None else known, once)
         self._model.ANSWERS.check_constraints(constraints)
         return constraints.arguments
 
 
-def _as_list(labels: Any) -> list:
+def _as_list(labels: NDArray | list) -> list:
     return labels.tolist() if isinstance(labels, np.ndarray) else labels

@@ -18,7 +18,7 @@ from crfqn.choices import STRENGTHS
 from crfqn.data.model_file import ModelFile, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
-from crfqn.model.answers import LABELS, LabelAnswers
+from crfqn.model.answers import LABEL_ANSWERS, LabelAnswers
 from crfqn.model.content import ModelContent, narrow_weights
 from crfqn.model.featurizers import Featurizer, read_featurizer
 from crfqn.model.results import read_result, result_content, trace_table
@@ -93,7 +93,7 @@ class FittedModel(ABC):
     trained : how it was made
     """
 
-    ANSWERS: ClassVar[LabelAnswers] = LABELS
+    ANSWERS: ClassVar[LabelAnswers] = LABEL_ANSWERS
 
     kind: str
     classes_: NDArray

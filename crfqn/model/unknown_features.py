@@ -1,8 +1,8 @@
-"""A warning of items to label that have no feature which the model knows: most often, features of other names."""
+"""Warnings of items without a feature that the model knows, as from features with other names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, islice
 from typing import Any
 
@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.column_watch import ColumnWatch
-from crfqn.data.items import Items
+from crfqn.data.encoding import Sequences
 from crfqn.data.token_rows import TokenRows, known_rows
 from crfqn.data.vocabulary import UNSEEN, Pairs, Vocabulary
 from crfqn.errors import UnknownFeaturesWarning, warn_caller, warns_of_items
 
-# The first calls of a model for dicts are looked at for keys without known values, from then on one in so many: a look
-# takes a quarter of the time that labelling takes.
-FIRST_CALLS, ONE_IN = 16, 64
-MOST_LOOKED_AT = 1000  # positions in a call
+# Calls of a model whose dicts are searched for keys without known values: the first ones, then one call in so many, as
+# a search takes about a quarter of the time of labelling; and the number of positions that are searched in a call.
+FIRST_CALLS, CALL_INTERVAL, MAX_POSITIONS = 16, 64, 1000
 
 
 def warn_of_unknown(counts: NDArray[np.integer], n_positions: NDArray[np.integer] | None = None) -> None:
-    """Warn of items without known features, (I,) counts of them; an item without positions has none to know."""
+    """Warn of items without known features, given the number of known features of each, (I,). Items without positions
+    are left out."""
     is_unknown = counts == 0 if n_positions is None else (counts == 0) & (n_positions > 0)
     n_unknown = int(is_unknown.sum())
     if n_unknown == 0 or not warns_of_items():
@@ -35,27 +35,27 @@ def warn_of_unknown(counts: NDArray[np.integer], n_positions: NDArray[np.integer
     warn_caller(UnknownFeaturesWarning(message, n_unknown), UnknownFeaturesWarning)
 
 
-def warn_of_empty_rows(X: Any) -> None:
-    """Warn of rows of a sparse matrix without entries: nothing in them was known to what made the matrix."""
+def warn_of_empty_rows(X: object) -> None:
+    """Warn of rows of a sparse matrix without entries, such as a vectorizer makes of unknown words."""
     if hasattr(X, "tocsr"):
         warn_of_unknown(np.diff(X.tocsr().indptr))
 
 
 class KeyWatches:
-    """Looks for keys of dicts, or texts `key=value`, that a model knows while it knows none of their values."""
+    """Watches keys of dicts, and of texts `key=value`, to warn if the model knows a key but none of its values."""
 
     def __init__(self, pairs: Pairs, vocabulary: Vocabulary) -> None:
         self._pairs, self._vocabulary, self._n_calls = pairs, vocabulary, 0
         self._watches: dict[str, ColumnWatch] = {}
 
-    def look(self, items: Sequence[Any]) -> None:
-        """Look at the positions of some items, in some of the calls."""
+    def look(self, items: Iterable[object]) -> None:
+        """Search positions of the items, in some of the calls."""
         self._n_calls += 1
-        if self._n_calls > FIRST_CALLS and self._n_calls % ONE_IN:
+        if self._n_calls > FIRST_CALLS and self._n_calls % CALL_INTERVAL:
             return
         texts: dict[str, list[str]] = {}
         listed = (item for item in items if isinstance(item, (list, tuple)))
-        for position in islice(chain.from_iterable(listed), MOST_LOOKED_AT):
+        for position in islice(chain.from_iterable(listed), MAX_POSITIONS):
             if isinstance(position, Mapping):
                 entries: Iterable[Any] = position.items()
             else:
@@ -70,18 +70,18 @@ class KeyWatches:
 
     def _watch(self, key: str) -> ColumnWatch:
         if key not in self._watches:
-            known: Any = self._pairs[key]
+            known: Collection[Any] = self._pairs[key]
             if not any(isinstance(value, str) and value for value in known):
-                known = ()  # a name that stands for itself
+                known = ()  # a name without values
             self._watches[key] = ColumnWatch(
                 key, known, was_seen=lambda value: f"{key}={value}" in self._vocabulary
             )
         return self._watches[key]
 
 
-def warn_of_unknown_names(encoded: Items, items: Any, model: Any) -> None:
-    """Warn of sequences without known features, and of keys without known values; rows of names were looked up among
-    those with weights alone."""
+def warn_of_unknown_names(encoded: Sequences | TokenRows, items: Iterable[object], model: Any) -> None:
+    """Warn of sequences without known features, and of keys without known values. `encoded`: the items in the model's
+    columns; rows of names have only the features with weights."""
     vocabulary = model.vocabulary
     if isinstance(encoded, TokenRows) and vocabulary is not None and not vocabulary.encodes_items:
         model.key_watches.look(items)
@@ -90,21 +90,21 @@ def warn_of_unknown_names(encoded: Items, items: Any, model: Any) -> None:
         and encoded.offsets.size == 2
         and encoded.rows.columns.max(initial=UNSEEN) >= 0
     ):
-        return  # of one sentence it is soonest told
+        return  # a quick test for a single sequence
     n_positions = np.diff(encoded.offsets)
     if isinstance(encoded, TokenRows) and vocabulary is not None and vocabulary.encodes_items:
         warn_of_unknown(
             np.diff(encoded.rows.row_ends[encoded.offsets]), n_positions
-        )  # unknown ones have no entry
+        )  # unknown features have no entry
         return
     if not isinstance(encoded, TokenRows):
-        matrix = encoded.matrix  # type: ignore[attr-defined]
+        matrix = encoded.matrix
         if hasattr(matrix, "indptr"):
             warn_of_unknown(np.diff(matrix.indptr[encoded.offsets]), n_positions)
         return
     counts = known_entries(encoded)
     suspects = np.flatnonzero((counts == 0) & (np.diff(encoded.rows.row_ends[encoded.offsets]) > 0))
-    counts[counts == 0] = 1  # positions without any feature were not misnamed
+    counts[counts == 0] = 1  # items without any feature have no unknown ones
     if suspects.size and vocabulary is not None:
         sequences = items if isinstance(items, (list, tuple)) else list(items)
         rows = known_rows([sequences[i] for i in suspects], vocabulary.pairs, len(vocabulary))
@@ -113,6 +113,6 @@ def warn_of_unknown_names(encoded: Items, items: Any, model: Any) -> None:
 
 
 def known_entries(rows: TokenRows) -> NDArray[np.int64]:
-    """Return how many entries of each item have a column, (I,)."""
+    """Return the number of entries of each item that have a column, (I,)."""
     n_before = np.concatenate([[0], np.cumsum(rows.rows.columns != UNSEEN)])
     return np.diff(n_before[rows.rows.row_ends[rows.offsets]])

@@ -27,7 +27,7 @@ class Reliability:
     @classmethod
     def from_model(cls, model: Any, evaluation: EvaluationSection) -> Self | None:
         """Return the reliability of an estimator on evaluated data; None without probabilities of single labels."""
-        if evaluation.has_sets or not model.ANSWERS.has_tables(model):
+        if evaluation.has_sets or not hasattr(model, model.ANSWERS.tables_by):
             return None
         temperature, before = getattr(model, "temperature_", 1.0), None
         if temperature != 1.0:
@@ -55,7 +55,7 @@ class Reliability:
 
 def _bins(model: Any, evaluation: EvaluationSection) -> ReliabilityBins:
     """Return the bins of the labels that an estimator predicts, by the probability of each."""
-    tables = np.vstack([*model.ANSWERS.tables(model, evaluation.X)])
+    tables = np.vstack([*getattr(model, model.ANSWERS.tables_by)(evaluation.X)])
     true, predicted = evaluation.flat
     numbers = {label_text(label): k for k, label in enumerate(model.classes_)}
     codes = np.array([numbers[label] for label in predicted])

@@ -17,7 +17,7 @@ from crfqn.data.label_arrays import label_text, position_labels
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.metrics.evaluation import Scores, Spelling, known_labels
-from crfqn.model.answers import LABEL_SETS, LabelAnswers
+from crfqn.model.answers import LABEL_ANSWERS, SET_ANSWERS, LabelAnswers
 from crfqn.model.explanations import Explanation
 from crfqn.model.item_model import ItemModel
 from crfqn.model.model import Model
@@ -52,12 +52,14 @@ class EvaluationSection:
         if not isinstance(data, tuple | list) or len(data) != 2:
             raise InputError(f"data: expected a pair (X, y), got {describe(data)}")
         X, y = data
-        kind = model.ANSWERS.for_labels(y)
+        kind, first = model.ANSWERS, list(y[:1]) if hasattr(y, "__getitem__") else []
+        if kind is SET_ANSWERS and not (first and isinstance(first[0], list | tuple | set | frozenset)):
+            kind = LABEL_ANSWERS
         predicted = kind.predict_texts(model, X)
         true = [*map(Spelling(model.classes_).texts, kind.by_item(y, predicted))]
         _check(true, predicted, kind)
         scores = kind.compare(model, [(true, predicted)])
-        return cls(X, true, predicted, scores, kind is LABEL_SETS, source)
+        return cls(X, true, predicted, scores, kind is SET_ANSWERS, source)
 
     @cached_property
     def flat(self) -> tuple[list[str], list[str]]:
@@ -183,8 +185,8 @@ class Errors:
         order = np.lexsort((-n_wrong, np.where(np.isnan(likelihoods), 0.0, likelihoods)))[:n_errors]
         items = [wrong[k] for k in order]
         X, kind, tables = take(evaluation.X, items), model.ANSWERS, [None] * len(items)
-        if kind.has_tables(model):
-            tables = [*kind.tables(model, X)]
+        if hasattr(model, kind.tables_by):
+            tables = [*getattr(model, kind.tables_by)(X)]
         explanations: list[Any] = [{} if kind.has_positions else None] * len(items)
         if isinstance(self.weights, SequenceModel):
             wrong_positions = [

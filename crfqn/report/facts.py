@@ -103,7 +103,7 @@ def n_possible(estimator: Any, weights: Model | None) -> int:
         return known
     n_rows = len(weights.node_names)
     n_constant = int(bool(estimator.get_params(deep=False).get("fit_intercept")))
-    n_transitions = estimator.ANSWERS.n_transitions(n_rows)
+    n_transitions = n_rows**2 if estimator.ANSWERS.has_positions else 0
     n_bigrams = n_transitions * getattr(estimator, "bigram_columns_", np.empty(0)).size
     return n_rows * (n_features(estimator) + n_constant) + n_transitions + n_bigrams
 

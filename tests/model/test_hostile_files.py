@@ -18,7 +18,7 @@ from crfqn.cli import inspection
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import DataError, ModelFileError
 from crfqn.interchange import formats
-from crfqn.model.content import LARGEST_WEIGHT
+from crfqn.model.content import MAX_WEIGHT
 from crfqn.model.opening import open_model, read_any
 from crfqn.service.labelling import LabelService
 from crfqn.taxonomy.reading import open_taxonomy
@@ -68,7 +68,7 @@ def test_memory_is_that_of_the_weights_and_not_of_the_features(path, tmp_path):
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("weight", [1.01 * LARGEST_WEIGHT, -1e100, np.inf, np.nan])
+@pytest.mark.parametrize("weight", [1.01 * MAX_WEIGHT, -1e100, np.inf, np.nan])
 def test_weights_without_a_finite_score(path, tmp_path, weight):
     values = read_model(path).arrays["node_weight"].copy()
     values[1] = weight

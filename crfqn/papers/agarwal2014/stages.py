@@ -33,7 +33,7 @@ from crfqn.estimators.item_data import READ, Columns, Targets, check_classes, re
 from crfqn.estimators.item_estimator import ItemPredictions
 from crfqn.estimators.multilabel_targets import MultilabelTargets, are_sets
 from crfqn.estimators.problem import Callbacks, CallbackSupportMixin, pass_on_interrupt, with_tasks
-from crfqn.model.content import ModelContent, finite, read_names, read_size
+from crfqn.model.content import ModelContent, read_names, read_size, read_weights
 from crfqn.model.label_index import LabelIndex
 from crfqn.model.trained import Fitted, FittedModel, Trained
 from crfqn.papers.agarwal2014.fits import ItemStream
@@ -180,7 +180,7 @@ class StageList(ABC):
     def read_from(self, file: ModelFile, n_labels: int) -> None:
         """Take the tables that `add_to` stored; ModelFileError if they do not fit."""
         for name, attribute in self.TABLES.items():
-            numbers = finite(file, f"{name}_weights", (None,))
+            numbers = read_weights(file, f"{name}_weights", (None,))
             widths = file.integers(f"{name}_widths", (None,), numbers.size + 1)
             if int(widths.sum()) * n_labels != numbers.size:
                 raise ModelFileError(

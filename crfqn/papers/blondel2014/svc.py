@@ -27,7 +27,7 @@ from crfqn.estimators.item_data import Columns, validated
 from crfqn.estimators.item_estimator import ItemPredictions
 from crfqn.estimators.multilabel_targets import share_right
 from crfqn.estimators.problem import pass_on_interrupt
-from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_entries, read_labels
+from crfqn.model.content import ModelContent, add_labels, add_matrix, read_entries, read_labels, read_weights
 from crfqn.model.trained import Fitted, FittedModel, Trained
 from crfqn.objectives.executors import LocalParts
 from crfqn.objectives.linear.feature_map import CoordinateParts
@@ -170,7 +170,7 @@ class SupportVectors(FittedModel):
             support=file.integers("support", (n_support,), 2**53),
             vectors=vectors if file.array("is_sparse", "bool", (1,))[0] else vectors.toarray(),
             n_support=file.integers("support_of_class", (n_classes,), n_support + 1),
-            dual_coef=finite(file, "dual_coef", (n_classes, n_support)),
+            dual_coef=read_weights(file, "dual_coef", (n_classes, n_support)),
         )
 
 
