@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from crfqn.data.inputs import ClassWeight, ItemsLike, SampleWeight, SparseMatrix
 from crfqn.errors import InputError
 from crfqn.messages import describe, hint, place_of, shorten
-
-# What users give as X and y: a list, an array, a sparse matrix, a data frame, an iterator, or crfqn's own classes.
-ItemsLike: TypeAlias = Iterable[object]
-LabelsLike: TypeAlias = Iterable[object]
 
 LARGEST_ID = 2**31 - 2  # of a column, counted from 0: the number of columns fits 32 bits
 LARGEST_VALUE = 1e12  # of its size; sums of squares neither overflow nor lose all digits

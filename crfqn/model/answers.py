@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.data.items import ItemsLike, LabelsLike
+from crfqn.data.inputs import ItemsLike
 from crfqn.data.label_arrays import label_text, position_labels
 from crfqn.data.schemes import find_scheme, recognise_scheme, spans_of
 from crfqn.errors import InputError
@@ -77,7 +77,7 @@ class LabelAnswers:
         """Return the answers with labels as text, None for a label whose probability is below the threshold."""
         return [self.each(_text, answer) for answer in self.predict(model, X, **options)]
 
-    def by_item(self, y: LabelsLike, predicted: Sequence[Sized]) -> list[Any]:
+    def by_item(self, y: Iterable[Any], predicted: Sequence[Sized]) -> list[Any]:
         """Return the true labels item by item; InputError if their number is not that of the predicted ones."""
         return [*y] if self.is_list else position_labels(y)
 
@@ -129,7 +129,7 @@ class SequenceAnswers(LabelAnswers):
     inputs, without_names = "sequences, each a list of positions", "matrices without feature names"
     tables_by, is_list, has_positions = "predict_marginals", True, True
 
-    def by_item(self, y: LabelsLike, predicted: Sequence[Sized]) -> list[Any]:
+    def by_item(self, y: Iterable[Any], predicted: Sequence[Sized]) -> list[Any]:
         """The labels may also be a flat array, of all positions."""
         values: list[Any] = [*y]
         lengths = [*map(len, predicted)]

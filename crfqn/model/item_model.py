@@ -114,9 +114,7 @@ class ItemModel(Model):
             kind=file.kind,
             classes_=labels.classes,
             n_features_in_=n_features,
-            weights=WeightMatrix.from_entries(
-                read_entries(file, NODE_MATRIX, STATE_INDEX, FEATURE_INDEX, shape), shape
-            ),
+            weights=WeightMatrix.from_entries(weights, shape),
             intercept=read_weights(file, "intercept", (labels.n_nodes,)),
             dense_coef_=read_dense(file, labels.n_nodes),
             loss=file.table("settings").get("loss", "logistic"),  # not a parameter of all estimators

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.atomic_write import replace_data_file
-from crfqn.data.items import ItemsLike
+from crfqn.data.inputs import ItemsLike
 from crfqn.data.model_file import ModelSource
 from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
