@@ -162,7 +162,7 @@ def test_inspect_says_what_the_estimator_says(folder, tmp_path, monkeypatch, kin
     found = []
     for is_light in (True, False):
         if not is_light:
-            monkeypatch.setattr(crfqn.cli.inspection, "MODELS", {})
+            monkeypatch.setattr(crfqn.cli.inspection, "MODEL_CLASSES", {})
         for options in ([], ["--json"]):
             run = run_here(monkeypatch, tmp_path, "inspect", "model.crfqn", *options, code=0)
             found.append(run.stdout)
