@@ -168,7 +168,8 @@ def read_data(recipe: Recipe, settings: Mapping[str, Any]) -> Prepared:
     model.check_parameters()
     prepared = prepare(recipe)
     if isinstance(getattr(model, "class_weight", None), Mapping):
-        all_labels = {*chain.from_iterable(map(model.ANSWERS.labels_of, prepared.y_train))}
+        y = prepared.y_train
+        all_labels = {*(chain.from_iterable(y) if model.ANSWERS.is_list else y)}
         check_weighted_labels(model.class_weight, sorted(all_labels, key=str))
     for part, labels in (("train", prepared.y_train), ("test", prepared.y_test)):
         _warn_of_one_item(recipe, recipe.data.names(part), labels)
