@@ -97,7 +97,7 @@ BY_FEATURE: Mapping[str, ByFeatureRow] = {
 class LossVariant:
     """A loss over items of one kind: with a label each, or over chains and taxonomies.
 
-    class_name : the class whose `over` makes it
+    class_name : the class whose `from_structure` makes it
     solvers : if not all solvers can train it: the names of those that can, by penalty, the default first
     bounded : the solver that trains under a bound on it instead of minimising it; empty if there is none
     """

@@ -127,7 +127,7 @@ def unlike_kernels():
     features = SparseMap(FeatureStore.from_matrix(X, np.arange(N + 1)))
     for name, form in FLAT.items():
         if form.loss_class.has_margins:
-            loss = form.loss_class.over(flat(K, N), (np.arange(N) % K).astype(np.int32))
+            loss = form.loss_class.from_structure(flat(K, N), (np.arange(N) % K).astype(np.int32))
             objective = build_objective(features, loss)
             state = RowBlocks.make(objective, objective.at(np.arange(K * F), weights.ravel())).state
             ends, width = features.store.by_feature[0], state.margins.shape[1]

@@ -78,7 +78,7 @@ class ChainLoss:
             return PositionLikelihood(chain, *targets)
         if targets.ndim == 2:
             return PartialLikelihood(chain, targets)
-        return self.loss_class.over(chain, targets)
+        return self.loss_class.from_structure(chain, targets)
 
     def broken(self, targets: NDArray[np.int32], offsets: NDArray[np.int64]) -> BrokenRules | None:
         """Return the items whose labels break the rules, None without any."""

@@ -65,7 +65,7 @@ class Marginals:
         p *= inverse
         if states.size == 0:
             return p
-        observed, column = self.loss.observed_at(positions)
+        observed, column = self.loss.states_of(self.loss.targets[positions])
         row = np.minimum(np.searchsorted(states, observed), states.size - 1)
         is_asked = (states[row] == observed) & (inverse[column] > 0)
         p[row[is_asked], column[is_asked]] += 1.0

@@ -121,7 +121,7 @@ class Part:
     @cached_property
     def position_weights(self) -> Vector:
         """The weight of each position, (N,): that of its item, times its own where positions have some."""
-        return np.repeat(self.weights, np.diff(self.map.offsets)) * self.loss.position_factors
+        return np.repeat(self.weights, np.diff(self.map.offsets)) * self.loss.position_weights
 
     @cached_property
     def inverse_weights(self) -> Vector:

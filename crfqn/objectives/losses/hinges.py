@@ -1,9 +1,9 @@
-"""Hinges of margins, for items of one position each: squared ones with curvature, and the largest, which has none.
+"""Hinge losses for items of one position each: squared hinges, and the multiclass hinge, which has no curvature.
 
-Multiclass and multitask squared hinge are equations 2 and 11 of Blondel, Seki and Uehara (2013), as sums: the paper has
-means (`likelihood.py` has equation 12, `ranking.py` multilabel data). The multiclass hinge is that of Crammer and
-Singer (2002). Shapes: N positions, K states, F features; scores, residual, curvature float64 (K, N); weights
-float64 (N,).
+The multiclass and multitask squared hinges are equations 2 and 11 of Blondel, Seki and Uehara (2013), as sums instead
+of the paper's means; equation 12 is in `likelihood.py`, multilabel data in `ranking.py`. The multiclass hinge is that
+of Crammer and Singer (2002). Shapes: N positions, K states, F features; scores, residual, curvature float64 (K, N);
+weights float64 (N,).
 """
 
 from __future__ import annotations
@@ -19,50 +19,43 @@ from crfqn.arrays import Labels, Vector
 from crfqn.kernels.margins import MULTICLASS, MULTITASK, multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.intercept_bound import label_difference_bounds, label_range
-from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, LinearDual, SingleLabel
+from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, SingleLabel
 from crfqn.threads import Pool
 
 
 @dataclass(frozen=True, eq=False)
 class HingeEvaluation(Evaluation):
-    """Margins compared with 1; slacks : float64 (N,), sum of max(1 - margin, 0) over the pairs of each position."""
+    """A squared hinge at some scores; slacks : float64 (N,), sum of max(1 - margin, 0) over each position's pairs."""
 
     slacks: Vector
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HingeDual(DualLoss):
     """Dual of a sum of max(1 - margin, 0)^2, at the best multiple of the point's own dual variables up to a scale.
 
-    The conjugate gives sum alpha - alpha^2 / 4 over the pairs. At alpha = 2 s max(1 - margin, 0) this is 2 s slack -
-    s^2 loss, largest for s = slack / loss; the gradient is s g, and a smaller s never costs a penalty more.
-    slack, loss : half of the slope at s = 0, the weighed sum of the slacks, unless scores are fixed; the weighed sum
+    The conjugate gives sum alpha - alpha^2 / 4 over the pairs. At alpha = 2 s max(1 - margin, 0) this is s amount -
+    s^2 loss, amount being twice the weighted sum of the slacks. It is largest for s = amount / (2 loss); the gradient
+    is s g, and a smaller s never makes the penalty's conjugate larger.
+    loss : the weighted sum of the losses
     """
 
-    slack: float
     loss: float
 
     def value(self, scale: float) -> float:
         """Return the largest dual loss up to `scale`."""
-        s = min(scale, max(self.slack / self.loss, 0.0)) if self.loss > 0 else scale
-        return 2.0 * s * self.slack - s**2 * self.loss
+        s = min(scale, max(0.5 * self.amount / self.loss, 0.0)) if self.loss > 0 else scale
+        return s * self.amount - s**2 * self.loss
 
     def at(self, scale: float) -> HingeDual:
-        """Return itself: the multiple is one for all parts."""
+        """Return itself: all parts have the same multiple."""
         return self
-
-    def __add__(self, other: HingeDual) -> HingeDual:
-        return HingeDual(self.slack + other.slack, self.loss + other.loss)
-
-    def around(self, fixed: float) -> HingeDual:
-        """Return the dual around fixed scores: the term linear in s changes."""
-        return HingeDual(self.slack + 0.5 * fixed, self.loss)
 
 
 def mixed_of_pairs(
     r_is_relevant: NDArray[np.bool_], s_is_relevant: NDArray[np.bool_], lead: Vector
 ) -> Vector:
-    """Return -2 where (r, s) or (s, r) is a violated pair, else 0; lead: the score of r less that of s; all (N,)."""
+    """Return -2 if (r, s) or (s, r) is a violated pair, else 0; lead: the score of r minus that of s; all (N,)."""
     is_violated = (r_is_relevant & ~s_is_relevant & (lead < 1.0)) | (
         s_is_relevant & ~r_is_relevant & (lead > -1.0)
     )
@@ -70,7 +63,7 @@ def mixed_of_pairs(
 
 
 class SquaredHingeMixin:
-    """Mixin of the squared hinges, for subclasses of `SingleLabel`; `kernel` is one of `kernels.margins`."""
+    """Mixin of the squared hinges, for subclasses of `ScoreLoss`; `kernel` is one of `kernels.margins`."""
 
     labels: Labels
     n_states: int
@@ -89,7 +82,7 @@ class SquaredHingeMixin:
         return label_difference_bounds(self.labels, self.n_states, np.sqrt(losses) - 1.0 + change, x)
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
-        return HingeDual(float(weights @ evaluation.slacks), float(weights @ evaluation.item_losses))
+        return HingeDual(2.0 * float(weights @ evaluation.slacks), float(weights @ evaluation.item_losses))
 
 
 class MulticlassSquaredHinge(SquaredHingeMixin, SingleLabel):
@@ -100,7 +93,7 @@ class MulticlassSquaredHinge(SquaredHingeMixin, SingleLabel):
     intercept_bound = staticmethod(label_range)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """2 c for a violated pair, at both (equation 6)."""
+        """Return 2 c for each violated pair, at both of its labels (equation 6)."""
         violated = evaluation.residual > 0
         curvature = 2.0 * weights * violated
         curvature[self.labels, np.arange(self.n_positions)] = 2.0 * weights * violated.sum(axis=0)
@@ -114,7 +107,7 @@ class MulticlassSquaredHinge(SquaredHingeMixin, SingleLabel):
         return np.full(self.n_positions, 2.0 * self.n_states)
 
     def constants(self, features: FeatureMap, weights: Vector, are_papers: bool = False) -> Vector:
-        """Return 4 (K - 1) sum_i c_i x_ij^2 for appendix A's, or these sharpened: see `star_constants`."""
+        """Return 4 (K - 1) sum_i c_i x_ij^2, appendix A's, or the smaller ones of `star_constants`."""
         if are_papers:
             return features.weighted_squares(4.0 * (self.n_states - 1) * weights)
         out = np.empty(features.n_features)
@@ -140,28 +133,27 @@ class MultitaskSquaredHinge(SquaredHingeMixin, SingleLabel):
     is_smooth = has_curvature = has_margins = True
 
     def intercept_bound(self, table: Vector, step: float) -> float:
-        """Return a bound on max |b|: every label has a hinge of its own, s_y >= 1, other scores <= -1."""
+        """Return a bound on max |b|: each label has a separate hinge, s_y >= 1, other scores <= -1."""
         sides = []
         for side, other in ((table[0], table[1]), (table[1], table[0])):
-            first = int(
-                other.argmin()
-            )  # the least of the other labels is the second at the label of the least
-            least = np.full(other.size, other.min())
-            least[first] = np.delete(other, first).min(initial=np.inf)
-            sides.append(np.minimum(side, least))
+            # The minimum over the other labels is the second smallest at the label of the smallest.
+            first = int(other.argmin())
+            smallest = np.full(other.size, other.min())
+            smallest[first] = np.delete(other, first).min(initial=np.inf)
+            sides.append(np.minimum(side, smallest))
         bounds = np.concatenate(sides)
         return float(max(np.where(np.isfinite(bounds), bounds, step).max(), 0.0))
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """2 c where a hinge is violated."""
+        """Return 2 c for each violated hinge."""
         return 2.0 * weights * (evaluation.residual != 0)
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Zeros: each state has a hinge of its own."""
+        """Return zeros: the hinges of two states are separate."""
         return np.zeros(self.n_positions)
 
     def score_bounds(self) -> Vector:
-        """Return 2: the states do not meet."""
+        """Return 2: a hinge depends on one state."""
         return np.full(self.n_positions, 2.0)
 
     def margins(self, scores: Vector) -> Vector:
@@ -178,7 +170,7 @@ class MultitaskSquaredHinge(SquaredHingeMixin, SingleLabel):
 
 @dataclass(frozen=True, eq=False)
 class SubgradientEvaluation(Evaluation):
-    """A loss and a subgradient; violated : bool (N,), whether the latter is that of another state than the label."""
+    """A loss and a subgradient; violated : bool (N,), whether it is that of another state than the label."""
 
     violated: Vector
 
@@ -197,12 +189,9 @@ class MulticlassHinge(SingleLabel):
         return label_difference_bounds(self.labels, self.n_states, losses - 1.0 + change, x)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> SubgradientEvaluation:
-        """O(N K)."""
         items, label_scores = np.arange(self.n_positions), self.own(scores)
         raised = scores + 1.0
-        raised[self.labels, items] = (
-            label_scores  # to the last digit: a label that is above itself would prove a margin
-        )
+        raised[self.labels, items] = label_scores  # bitwise: else rounding could violate a label's own margin
         best = raised.argmax(axis=0)
         violated = raised[best, items] > label_scores
         best = np.where(violated, best, self.labels)
@@ -213,5 +202,5 @@ class MulticlassHinge(SingleLabel):
             np.maximum(raised[best, items] - label_scores, 0.0), residual, NO_EDGES, violated
         )
 
-    def dual(self, evaluation: SubgradientEvaluation, weights: Vector) -> LinearDual:
-        return LinearDual(float(weights @ evaluation.violated))
+    def dual(self, evaluation: SubgradientEvaluation, weights: Vector) -> DualLoss:
+        return DualLoss(float(weights @ evaluation.violated))

@@ -1,23 +1,23 @@
-"""The negative log-likelihood of a structured model: exact inference compared with the observed labels.
+"""Negative log-likelihoods of structured models, by exact inference.
 
     loss_i = log Z_i - score_i(y_i)    (Zhong et al. 2014, equations 7 and 19),    residual = expected - observed
 
-Where only some labels are known it is a sum over all labellings that fit (Tsuboi, Kashima, Mori, Oda, Matsumoto:
-Training conditional random fields using incomplete annotations, COLING 2008, equations 3 to 5):
+If only some labels are known, the likelihood is a sum over all labellings that agree with them (Tsuboi, Kashima, Mori,
+Oda, Matsumoto: Training conditional random fields using incomplete annotations, COLING 2008, equations 3 to 5):
 
     loss_i = log Z_i - log Z_i(Y_i),   Z_i(Y_i) = sum_{y in Y_i} exp(score_i(y)),   Y_i = {y : y_t in S_t for every t}
     residual = expected - expected within Y_i
 
-S_t is what position t may be: one label, some or all of them. It is a difference of two convex functions and not convex
-itself unless each is one label: there is no dual, hence no certificate, and a small gradient shows a stationary point,
-not an optimum. Its Hessian is what the labels tell: a difference of two covariances, on average over the labels one
-covariance, that of expected - expected within Y_i. Of it the token-wise model takes what each position shows by itself,
-p (1 - p) for a known label as ever, and next to nothing for an unknown one. Shapes as in `score_loss.py`.
+S_t are the allowed labels of position t. Unless each is one label, the loss is a difference of two convex functions and
+not convex: it has no dual and no certificate, and a small gradient shows a stationary point. Its Hessian is the
+unconstrained covariance minus the covariance constrained to Y_i; its mean over the labels of the model is one
+covariance, that of expected - expected within Y_i. The token-wise model contains p (1 - p) for known labels, and nearly
+nothing for unknown ones. Shapes as in `score_loss.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -27,31 +27,25 @@ from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import LOGISTIC
 from crfqn.objectives.losses.intercept_bound import label_difference_bounds, label_range
-from crfqn.objectives.losses.score_loss import (
-    NO_DUAL,
-    DualLoss,
-    DualValue,
-    Evaluation,
-    StructuredLoss,
-    checked_labels,
-)
+from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, StructuredLoss, checked_labels
 from crfqn.structures.structure import NO_TARGETS, Structure
 from crfqn.structures.taxonomy import flat
 from crfqn.threads import Pool
 
 
-# The score of a labelling is a sum of n terms, one for each position and each transition of the item, and the variance
-# of a sum of n numbers is at most n times the sum of their variances. The score of a term is an entry of a vector a (a
-# position's states, or all transitions) or the sum of at most L entries (a node of a taxonomy and its ancestors), and
-# its variance is at most L/2 ||a||^2. Hence, with c_t = weight of the item * n_t * L / 2, everywhere
+# The score of a labelling is a sum of n terms, one for each position and each transition of the item. The variance of
+# a sum of n numbers does not exceed n times the sum of their variances. The score of a term is an entry of a vector a
+# (a position's states, or all transitions) or the sum of L entries or fewer (a node of a taxonomy and its ancestors),
+# and its variance does not exceed L/2 ||a||^2. Hence, with c_t = weight of the item * n_t * L / 2, everywhere
 #
 #     Hessian <= I_K (x) X' diag(c) X   for the nodes,   sum_i c_i (T_i - 1)   for the edges, T_i positions;
 #
-# a transition whose score is the sum of several weights, times numbers, counts for the squares of these.
+# a transition whose score is a linear combination of several weights counts by the sum of its squared coefficients.
 #
 # The Hessian of a partial likelihood is the difference of two such matrices: no eigenvalue is larger in size.
-def covariance_bounds(structure: Structure, weights: Vector) -> tuple[Vector, float]:
+def covariance_bounds(loss: StructuredLoss, weights: Vector) -> tuple[Vector, float]:
     """Return the `ScoreLoss.hessian_bounds` of log partition functions, whose Hessians are covariances of counts."""
+    structure = loss.structure
     lengths = np.diff(structure.offsets)
     n_terms = np.maximum(2 * lengths - 1, 1) if structure.edge_layout.size else lengths
     depth = int(np.diff(structure.ancestors.indptr).max(initial=1))
@@ -61,8 +55,8 @@ def covariance_bounds(structure: Structure, weights: Vector) -> tuple[Vector, fl
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodEvaluation(Evaluation):
-    """One inference pass over all items; log_partition, target_score : float64 (I,), in nats; entropy : the weighted
-    sum of those of the items' distributions, in nats."""
+    """An inference pass over all items; log_partition, target_score : float64 (I,), in nats; entropy : the weighted sum
+    of the entropies of the items' distributions, in nats."""
 
     log_partition: Vector
     target_score: Vector
@@ -71,10 +65,9 @@ class LikelihoodEvaluation(Evaluation):
 
 @dataclass(frozen=True, eq=False)
 class MixtureDual(DualLoss):
-    """The entropy of the mixtures s p_i + (1 - s) delta(y_i), each item weighed; item_losses : float64 (I,), -log
-    p_i(y_i); entropy : the weighted sum of those of the p_i, and what is proportional to s as well."""
+    """The entropy of the mixtures s p_i + (1 - s) delta(y_i), weighted; amount : the weighted sum of the entropies H_i
+    of p_i; item_losses : float64 (I,), -log p_i(y_i)."""
 
-    entropy: float
     item_losses: Vector
     weights: Vector
 
@@ -83,20 +76,10 @@ class MixtureDual(DualLoss):
         s, log_pi = scale, -self.item_losses
         pi = np.exp(np.minimum(log_pi, 0.0))
         r = s * pi + (1.0 - s)
-        # r = 0 only where s = 1 and pi underflows; r log r -> 0 there.
+        # r = 0 only if s = 1 and pi underflows; r log r -> 0 then.
         r_log_r = r * np.log(np.maximum(r, np.finfo(float).tiny))
         total = self.weights @ (s * pi * log_pi - s * (1.0 - pi) * np.log(s) - r_log_r)
-        return float(s * self.entropy + total)
-
-    def around(self, fixed: float) -> MixtureDual:
-        """Return the dual around fixed scores: what the mixtures expect of them less what is observed, like entropy."""
-        return replace(self, entropy=self.entropy + fixed)
-
-    def __add__(self, other: MixtureDual) -> MixtureDual:
-        losses = np.concatenate([self.item_losses, other.item_losses])
-        return MixtureDual(
-            self.entropy + other.entropy, losses, np.concatenate([self.weights, other.weights])
-        )
+        return float(s * self.amount + total)
 
 
 class LikelihoodMixin:
@@ -104,6 +87,7 @@ class LikelihoodMixin:
 
     structure: Structure
     targets: Labels
+    hessian_bounds = covariance_bounds
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> LikelihoodEvaluation:
         inference = self.structure.infer(scores, edges, self.targets, weights, pool)
@@ -125,14 +109,11 @@ class LikelihoodMixin:
         return label_difference_bounds(self.targets, self.structure.n_states, losses + change, x)
 
     def intercept_bound(self, table: Vector, step: float) -> float:
-        """Return a bound on the intercepts of some optimum, inner nodes of a taxonomy having none.
+        """Return a bound on the intercepts of some optimum; those of a taxonomy's inner nodes are 0.
 
-        The constants added to the scores of labels are all that intercepts of all nodes can do.
+        Intercepts of all nodes can only add constants to the scores of labels, as those of labels alone can.
         """
         return label_range(table[:, self.structure.labels])
-
-    def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
-        return covariance_bounds(self.structure, weights)
 
 
 class Likelihood(LikelihoodMixin, StructuredLoss):
@@ -143,7 +124,7 @@ class Likelihood(LikelihoodMixin, StructuredLoss):
 
 class MultinomialLogistic(LikelihoodMixin, StructuredLoss):
     """sum_i c_i log(1 + sum_{r != y_i} exp(s_r - s_y)), equation 12 of Blondel, Seki and Uehara (2013) as a sum: the
-    likelihood of the flat structure, and a loss of margins for row descent; build it with `of_labels`."""
+    likelihood of the flat structure, with margins for row descent; build it with `of_labels`."""
 
     is_smooth = has_curvature = has_marginals = has_margins = True
     code = LOGISTIC
@@ -154,12 +135,8 @@ class MultinomialLogistic(LikelihoodMixin, StructuredLoss):
         labels = checked_labels(labels, n_states)
         return cls(flat(n_states, labels.size), labels)
 
-    @property
-    def labels(self) -> Labels:
-        return self.targets
-
     def score_bounds(self) -> Vector:
-        """Return 1/2: no eigenvalue of diag p - p p' is larger."""
+        """Return 1/2, which no eigenvalue of diag p - p p' exceeds."""
         return np.full(self.n_positions, 0.5)
 
     def margins(self, scores: Vector) -> Vector:
@@ -170,13 +147,14 @@ class MultinomialLogistic(LikelihoodMixin, StructuredLoss):
 @dataclass(frozen=True, eq=False)
 class PartialLikelihood(StructuredLoss):
     """-log P(y in Y_i | x_i) under a chain; allowed : bool (K, N), whether state k is in S_t. InputError for another
-    shape, and for an item of which no labelling is allowed. The target of a position is its first allowed label."""
+    shape, and for an item without an allowed labelling. The target of a position is its first allowed label."""
 
     targets: Labels = field(init=False)
     allowed: NDArray[np.bool_]
 
     is_convex = has_dual = False
     is_smooth = has_curvature = has_marginals = True
+    hessian_bounds = covariance_bounds
 
     def __post_init__(self) -> None:
         shape = self.structure.n_states, int(self.structure.offsets[-1])
@@ -187,7 +165,7 @@ class PartialLikelihood(StructuredLoss):
         impossible = self.structure.impossible(self.allowed)
         if impossible.size:
             raise InputError(f"item {impossible[0]}: no labelling is allowed")
-        object.__setattr__(self, "targets", self.allowed.argmax(axis=0).astype(np.int32))
+        self._set_targets(self.allowed.argmax(axis=0))
 
     @cached_property
     def relevance(self) -> Vector:  # type: ignore[override]
@@ -196,11 +174,9 @@ class PartialLikelihood(StructuredLoss):
     def truncation_points(self) -> NDArray[np.bool_]:
         return self.structure.truncation_points(np.where(self.allowed.sum(axis=0) == 1, self.targets, -1))
 
-    def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
-        return covariance_bounds(self.structure, weights)
-
     def marginal_residual(self, evaluation: Evaluation, weights: Vector) -> Vector:
-        """Return residuals whose marginals are, where several labels are allowed, what is expected beyond those."""
+        """Return residuals whose marginals are, at positions with several allowed labels, the positive part of the
+        residual."""
         residual = evaluation.residual
         unknown = np.flatnonzero(self.allowed.sum(axis=0) > 1)
         beyond = np.maximum(residual[:, unknown], 0.0)
@@ -219,10 +195,7 @@ class PartialLikelihood(StructuredLoss):
         free = self.structure.infer(scores, edges, NO_TARGETS, weights, pool)
         fitting = self.structure.infer(within, edges, NO_TARGETS, weights, pool)
         return Evaluation(
-            np.maximum(free.log_partition - fitting.log_partition, 0.0),  # rounding may leave less
+            np.maximum(free.log_partition - fitting.log_partition, 0.0),  # rounding
             free.residual - fitting.residual,
             free.edge_residual - fitting.edge_residual,
         )
-
-    def dual(self, evaluation: Evaluation, weights: Vector) -> DualValue:
-        return NO_DUAL

@@ -1,16 +1,16 @@
-"""The likelihood of chains whose positions count differently: the joint likelihood, and marginal ones beside it.
+"""The likelihood of chains whose positions have different weights: the joint likelihood plus marginal likelihoods.
 
     loss_i = -m_i log P(y_i | x_i) - sum_t (w_t - m_i) log P(y_t | x_i),    m_i = min over the item of w_t
 
-log P(y | x) is no sum over positions, so that it cannot be weighted by position. Marginal likelihoods can (Kakade, Teh
-and Roweis 2002, "An alternate objective function for Markovian fields", whose w_t are all 1; Gross, Russakovsky, Do and
-Batzoglou 2006 for linear chains). What all positions of an item have in common weighs the joint likelihood: an item
-whose weights are all c has c times its usual loss, and a position of weight 0 is as one whose label is unknown to the
-marginal part. As a weighted sum of log-likelihoods of events it is a composite likelihood (Lindsay 1988).
+log P(y | x) is no sum over positions, so it cannot be weighted by position. Marginal likelihoods can (Kakade, Teh and
+Roweis 2002, "An alternate objective function for Markovian fields", whose w_t are all 1; Gross, Russakovsky, Do and
+Batzoglou 2006 for linear chains). The smallest weight of an item is that of its joint likelihood: an item whose weights
+are all c has c times its usual loss, and the marginal part ignores the label of a position of weight 0. As a weighted
+sum of log-likelihoods of events it is a composite likelihood (Lindsay 1988).
 
 A marginal log-likelihood is a difference of two convex functions: unless the weights are constant within each item
-there is no dual, hence no certificate, and a small gradient shows a stationary point. The curvature is that of the
-token-wise model, which has position t with the weight w_t. Shapes as in `score_loss.py`.
+there is no dual and no certificate, and a small gradient shows a stationary point. The curvature is that of the
+token-wise model, in which position t has the weight w_t. Shapes as in `score_loss.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.likelihood import covariance_bounds
-from crfqn.objectives.losses.score_loss import NO_DUAL, DualValue, Evaluation, StructuredLoss
+from crfqn.objectives.losses.score_loss import Evaluation, StructuredLoss
 from crfqn.structures.chain import Chain
 from crfqn.structures.structure import NO_TARGETS
 from crfqn.threads import Pool
@@ -40,7 +40,7 @@ class PositionEvaluation(Evaluation):
 
 @dataclass(frozen=True, eq=False)
 class PositionLikelihood(StructuredLoss):
-    """See above; position_weights : float64 (N,), w_t >= 0, by which weights of items are multiplied."""
+    """See above; position_weights : float64 (N,), w_t >= 0, factors of the weights of the items."""
 
     structure: Chain
     position_weights: Vector
@@ -55,18 +55,14 @@ class PositionLikelihood(StructuredLoss):
                 f"expected {self.targets.size} weights >= 0, got shape {self.position_weights.shape}"
             )
 
-    @property
-    def position_factors(self) -> Vector:
-        return self.position_weights
-
     @cached_property
     def joint_weights(self) -> Vector:
         """The weight of each item's joint likelihood, m_i, (I,)."""
         starts = self.structure.offsets[:-1]
         filled = np.diff(self.structure.offsets) > 0
-        least = np.zeros(self.n_items)
-        least[filled] = np.minimum.reduceat(self.position_weights, starts[filled])
-        return least
+        smallest = np.zeros(self.n_items)
+        smallest[filled] = np.minimum.reduceat(self.position_weights, starts[filled])
+        return smallest
 
     @cached_property
     def marginal_weights(self) -> Vector:
@@ -81,8 +77,8 @@ class PositionLikelihood(StructuredLoss):
 
     def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
         """Return those of the joint likelihood, once for each log partition function: the Hessian of a marginal
-        likelihood is the difference of two covariances, no eigenvalue of which is larger in size."""
-        return covariance_bounds(self.structure, weights * self.total_weights)
+        likelihood is a difference of two covariances, and no eigenvalue of it is larger in size than theirs."""
+        return covariance_bounds(self, weights * self.total_weights)
 
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
@@ -112,12 +108,9 @@ class PositionLikelihood(StructuredLoss):
         return PositionEvaluation(
             self.joint_weights * (free.log_partition - observed) + given.losses,
             residual,
-            free.edge_residual - given.counts - self.observed_edges(joint),
+            free.edge_residual - given.counts - self.structure.counts(self.targets, joint),
             marginal_residual,
         )
 
     def marginal_residual(self, evaluation: PositionEvaluation, weights: Vector) -> Vector:
         return evaluation.marginal_residual
-
-    def dual(self, evaluation: Evaluation, weights: Vector) -> DualValue:
-        return NO_DUAL

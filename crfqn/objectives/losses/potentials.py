@@ -1,7 +1,7 @@
 """Links of generalised linear models as gradients of convex functions: g = grad Phi, E[y | x] = g(W x).
 
-Any convex, differentiable Phi with a Lipschitz gradient will do: subclass `Potential`; with a conjugate there are
-certificates, with second derivatives exact intercepts. K states, N positions; scores, predictions, targets are (K, N).
+Phi can be any convex, differentiable function with a Lipschitz gradient: subclass `Potential`. Certificates need its
+conjugate, exact intercepts its second derivatives. K states, N positions; scores, predictions, targets are (K, N).
 """
 
 from __future__ import annotations
@@ -47,32 +47,32 @@ class Potential(ABC):
         """Return the predictions g(scores), (K, N)."""
 
     def conjugate(self, predictions: Vector) -> Vector | None:
-        """Return sup_s <predictions, s> - Phi(s) of each position, (N,); None where it is not known."""
+        """Return sup_s <predictions, s> - Phi(s) of each position, (N,); None if it is not known."""
         return None
 
     def score_ranges(self, targets: Vector, losses: Vector) -> tuple[Vector, Vector]:
-        """Return the lowest and the highest scores, (K, N), with which a position loses no more than that, (N,); by
-        default infinite: the loss says nothing about a single score."""
+        """Return the lowest and the highest scores, (K, N), with which no position's loss exceeds `losses`, (N,); by
+        default infinite: the loss bounds no single score."""
         return np.full(targets.shape, -np.inf), np.full(targets.shape, np.inf)
 
     def difference_bounds(self, targets: Vector, losses: Vector, change: Vector, x: Vector) -> Vector:
-        """Return what the losses of positions prove of intercepts: bounds on b_k and on -b_k, (2, K)."""
+        """Return bounds on b_k and on -b_k that the losses of the positions prove, (2, K)."""
         low, high = self.score_ranges(targets, losses)
         bounds = (np.stack([high, -low]) + change) / np.where(x > 0, x, np.nan)
         return np.fmin.reduce(bounds, axis=2, initial=np.inf)
 
     def intercept_bound(self, table: Vector) -> float:
-        """Return a bound on the intercepts of some optimum, from the least `difference_bounds`."""
+        """Return a bound on the intercepts of some optimum, from the minimum of the `difference_bounds`."""
         return float(table.max())
 
     def second(self, r: int, s: int, scores: Vector) -> Vector:
-        """Return the second derivatives by the scores of states r and s, (N,); by default what L allows."""
+        """Return the second derivatives by the scores of states r and s, (N,); by default L on the diagonal."""
         return np.full(scores.shape[1], self.lipschitz if r == s else 0.0)
 
 
 @dataclass(frozen=True)
 class SquaredNorm(Potential):
-    """||s||^2 / 2, whose gradient is the identity: least squares."""
+    """||s||^2 / 2, whose gradient is the identity: linear regression."""
 
     def value(self, scores: Vector) -> Vector:
         """Return ||s||^2 / 2."""
@@ -117,12 +117,11 @@ class LogSumExp(Potential):
 
     def difference_bounds(self, targets: Vector, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return bounds by label from the positions that have it alone; mixed targets prove nothing."""
-        most = np.where(targets.max(axis=0) == 1.0, losses + change, np.inf)
-        return label_difference_bounds(targets.argmax(axis=0), targets.shape[0], most, x)
+        excess = np.where(targets.max(axis=0) == 1.0, losses + change, np.inf)
+        return label_difference_bounds(targets.argmax(axis=0), targets.shape[0], excess, x)
 
-    def intercept_bound(self, table: Vector) -> float:
-        """Return the range of the intercepts: a constant added to all of them changes nothing."""
-        return label_range(table)
+    # The range of the intercepts: a constant that is added to all of them changes nothing.
+    intercept_bound = staticmethod(label_range)
 
     def second(self, r: int, s: int, scores: Vector) -> Vector:
         """Return the entries of diag p - p p'."""
@@ -132,7 +131,8 @@ class LogSumExp(Potential):
 
 @dataclass(frozen=True)
 class SoftPlus(Potential):
-    """sum_k log(1 + exp(s_k)), whose gradient is the logistic function of each score: labels that exclude no other."""
+    """sum_k log(1 + exp(s_k)), whose gradient is the logistic function of each score: several labels may be
+    true."""
 
     lipschitz: float = 0.25
 
@@ -149,7 +149,8 @@ class SoftPlus(Potential):
         return (xlogy(predictions, predictions) + xlogy(1.0 - predictions, 1.0 - predictions)).sum(axis=0)
 
     def score_ranges(self, targets: Vector, losses: Vector) -> tuple[Vector, Vector]:
-        """Return -loss below where a label is there, loss above where it is not: log(1 + exp(s)) >= s."""
+        """Return -loss as the lowest score of a label that is present, loss as the highest of others, because
+        log(1 + exp(s)) >= s."""
         low, high = np.full(targets.shape, -np.inf), np.full(targets.shape, np.inf)
         return np.where(targets == 1, -losses, low), np.where(targets == 0, losses, high)
 

@@ -1,12 +1,12 @@
 """Multilabel ranking: relevant labels should score higher than the others by 1, for multilabel data.
 
-The extension of section 4.7 of Blondel, Seki and Uehara (2013), as a sum: the paper has a mean. Where every position
+The extension of section 4.7 of Blondel, Seki and Uehara (2013), as a sum instead of the paper's mean. If each position
 has one label it is the multiclass squared hinge of `hinges.py`; shapes as there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,23 +15,26 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import RANKING, ranking_hinge
-from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, mixed_of_pairs
+from crfqn.objectives.losses.hinges import HingeEvaluation, SquaredHingeMixin, mixed_of_pairs
 from crfqn.objectives.losses.intercept_bound import pair_difference_bounds, pair_range
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, ScoreLoss
 from crfqn.threads import Pool
 
 
 @dataclass(frozen=True, eq=False)
-class MultilabelRanking(ScoreLoss):
+class MultilabelRanking(SquaredHingeMixin, ScoreLoss):
     """sum_i c_i sum over r in Y_i, r' not in Y_i of max(1 - (s_r - s_r'), 0)^2, section 4.7 as a sum.
 
-    starts, sets : int64 (N + 1,) and int32: position i is labelled sets[starts[i] ... starts[i + 1]]; InputError for
-        sets that do not fit, labels outside of 0 ... K - 1, K < 2, or a label named twice at one position
+    starts, sets : int64 (N + 1,) and int32: position i has the labels sets[starts[i] ... starts[i + 1]]; InputError for
+        sets that do not fit, labels outside 0 ... K - 1, K < 1, or a label named twice at one position
+    labels : zeros, (N,): positions have sets of labels instead
     """
 
     starts: NDArray[np.int64]
     sets: NDArray[np.int32]
     n_states: int
+    n_positions: int = field(init=False)
+    labels: Labels = field(init=False)
 
     is_smooth = has_curvature = has_margins = True
     code = RANKING
@@ -54,23 +57,14 @@ class MultilabelRanking(ScoreLoss):
             raise InputError(f"expected every label once, but position {where} has label {label} twice")
         object.__setattr__(self, "starts", np.ascontiguousarray(starts, np.int64))
         object.__setattr__(self, "sets", np.ascontiguousarray(sets, np.int32))
+        object.__setattr__(self, "n_positions", starts.size - 1)
+        object.__setattr__(self, "labels", np.zeros(starts.size - 1, np.int32))
 
-    @property
-    def n_positions(self) -> int:
-        return self.starts.size - 1
-
-    @property
-    def labels(self) -> Labels:
-        """Zeros: positions have sets of labels instead (`sets`)."""
-        return np.zeros(self.n_positions, np.int32)
-
-    @property
-    def label_sets(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        return self.starts, self.sets
+    label_sets = cached_property(lambda self: (self.starts, self.sets))
 
     @cached_property
     def relevance(self) -> Vector:  # type: ignore[override]
-        """1 where a label is relevant, (N, K)."""
+        """1 for relevant labels, 0 for others, (N, K)."""
         out = np.zeros((self.n_positions, self.n_states))
         out[np.repeat(np.arange(self.n_positions), np.diff(self.starts)), self.sets] = 1.0
         return out
@@ -95,7 +89,7 @@ class MultilabelRanking(ScoreLoss):
         return self._sweep(scores, weights, pool)[0]
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """2 c for a violated pair, at both of its labels."""
+        """Return 2 c for each violated pair, at both of its labels."""
         return self._sweep(scores, weights, Pool(1))[1]
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
@@ -103,22 +97,15 @@ class MultilabelRanking(ScoreLoss):
 
     @cached_property
     def _are_relevant(self) -> NDArray[np.bool_]:
-        """Where each label is relevant, (K, N): a Hessian asks for every pair of labels."""
+        """Whether each label is relevant, (K, N); a Hessian needs it for every pair of labels."""
         return np.ascontiguousarray(self.relevance.T == 1.0)
-
-    def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
-        return HingeDual(float(weights @ evaluation.slacks), float(weights @ evaluation.item_losses))
 
     def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return bounds by pairs of a relevant and an irrelevant label."""
         return pair_difference_bounds(self.relevance == 1.0, np.sqrt(losses) - 1.0 + change, x)
 
     def score_bounds(self) -> Vector:
-        """Return 2 K for positions with pairs, 0 for others: a position's pairs are all edges between two sets of K
-        labels in total, and K is their Laplacian's largest eigenvalue."""
+        """Return 2 K for positions with pairs, 0 for others: the pairs are all edges between two sets of K labels in
+        total, and the largest eigenvalue of their Laplacian is K."""
         sizes = np.diff(self.starts)
         return np.where((sizes > 0) & (sizes < self.n_states), 2.0 * self.n_states, 0.0)
-
-    def margins(self, scores: Vector) -> Vector:
-        """Return the scores, (N, K)."""
-        return scores.T.copy()

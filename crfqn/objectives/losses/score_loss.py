@@ -1,15 +1,15 @@
-"""Base of the losses of the scores with what each may know, and the evaluation of one.
+"""Base of the losses of the scores, the evaluation of a loss at some scores, and its dual.
 
-Shapes: I items, N positions, K states, E edge weights, F features; scores and residual float64 (K, N), edges float64
-(E,), weights of the items float64 (I,).
+A loss knows the labels of its positions, but neither features nor weights. Shapes: I items, N positions, K states, E
+edge weights, F features; scores and residual float64 (K, N), edges float64 (E,), weights of the items float64 (I,).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,49 +24,51 @@ NO_EDGES = np.empty(0)
 NO_SETS = np.zeros(1, np.int64), np.zeros(0, np.int32)
 
 
+@dataclass(frozen=True, eq=False)
 class DualLoss:
-    """Base of dual losses along the mixtures that a point proves bounds with; those of parts of the items add up."""
+    """The dual loss along the mixtures by which a point proves bounds. This one is that of a maximum of linear
+    functions: along s (q - y) the conjugate is linear in s. Subclasses have other terms.
 
-    def value(self, scale: float) -> float:
-        """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
-        raise NotImplementedError
-
-    def at(self, scale: float) -> DualLoss:
-        """Return it at `scale` alone, as a number or two, which add up like the whole."""
-        return DualValue(self.value(scale))
-
-    def __add__(self, other: Any) -> Any:
-        raise NotImplementedError
-
-    def around(self, fixed: float) -> Self:
-        """Return the dual loss where fixed scores are added to those of the weights; fixed: <residual, fixed scores>.
-        The loss is sup_q <q - y, scores> - conjugate(q), so its dual gains <q - y, fixed scores>."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class DualValue(DualLoss):
-    """A dual loss of which one value is known."""
+    amount : the term in proportion to the scale
+    """
 
     amount: float
 
     def value(self, scale: float) -> float:
-        """Return the value, of the scale that it is of."""
+        """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
+        return scale * self.amount
+
+    def at(self, scale: float) -> DualLoss:
+        """Return the dual loss at `scale` alone: a number or two, which can be added to those of other parts."""
+        return DualValue(self.value(scale))
+
+    def __add__(self, other: Self) -> Self:
+        """Return the dual loss of the items of both: numbers add up, arrays over the items are concatenated."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        sums: list[Any] = [np.append(a, b) if isinstance(a, np.ndarray) else a + b for a, b in pairs]
+        return type(self)(*sums)
+
+    def around(self, fixed: float) -> Self:
+        """Return the dual loss if fixed scores are added to those of the weights; fixed: <residual, fixed scores>.
+        The loss is sup_q <q - y, scores> - conjugate(q), so its dual increases by <q - y, fixed scores>."""
+        return replace(self, amount=self.amount + fixed)
+
+
+@dataclass(frozen=True, eq=False)
+class DualValue(DualLoss):
+    """The value of a dual loss at one scale, `amount`."""
+
+    def value(self, scale: float) -> float:
+        """Return the value, whatever the scale."""
         return self.amount
 
-    def __add__(self, other: DualValue) -> DualValue:
-        return DualValue(self.amount + other.amount)
 
-    def around(self, fixed: float) -> DualValue:
-        return DualValue(self.amount + fixed)
-
-
-NO_DUAL = DualValue(-np.inf)  # of a loss that has none: it proves nothing
+NO_DUAL = DualValue(-np.inf)  # of a loss without a known conjugate: it proves nothing
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A loss at some scores; a loss may know more, in a subclass of its own.
+    """A loss at some scores; subclasses have further arrays of their losses.
 
     Attributes
     ----------
@@ -81,27 +83,28 @@ class Evaluation:
 
 
 class ScoreLoss:
-    """Base of the losses of the scores, which know their labels, but no weights and no features.
+    """Base of the losses of the scores. Solvers read its fields, never its class.
 
-    A subclass has `n_states`, `n_positions`, `take`, `evaluate` and `dual`, and `n_items` if an item may have several
-    positions. The fields below say what else it has. Solvers read these, never the class.
-    is_convex : whether a small gradient may say how far the optimum is
-    has_dual : whether the conjugate is known, so that certificates can be given and 0 is the smallest loss
-    is_smooth : whether its Hessian is bounded, for fixed steps: `score_bounds`, and `hessian_bounds` if an item may
+    A subclass has `n_states`, `n_positions`, `take` and `evaluate`, and `n_items` if an item may have several
+    positions. Fields say which optional methods it has:
+
+    is_convex : whether a small gradient can prove how far the optimum is
+    has_dual : whether the conjugate is known (`dual`): certificates exist, and 0 is the smallest loss
+    is_smooth : whether the Hessian is bounded, for fixed steps: `score_bounds`, and `hessian_bounds` if an item may
         have several positions
     has_curvature : whether there are second derivatives, `curvature` and `mixed`, for models of the Hessian
-    has_margins : whether row descent can follow it by its margins: `code`, `labels`, `label_sets`, `margins`,
+    has_margins : whether row descent can update its margins: `code`, `labels`, `label_sets`, `margins`,
         `score_bounds`, `constants`
-    has_marginals : whether it is a likelihood, whose residual is expected less observed (`targets`, `observed_at`), or
-        can be told as one (`marginal_residual`)
-    has_position_weights : whether positions of an item may count differently (`position_factors`)
-    has_label_duals : whether the dual of an item is a polytope of one variable a label, as that of the multiclass hinge
-    has_pair_duals : whether it is a variable >= 0 for each pair of the label and another, as that of its squares
-    has_violations : whether it finds the labellings that violate their margins most: `loss_augmented_decode`
+    has_marginals : whether it is a likelihood, whose residual is expected - observed (`targets`, `states_of`), or has
+        the residual of one (`marginal_residual`)
+    has_position_weights : whether positions of an item may have different weights (`position_weights`)
+    has_label_duals : whether the dual variables of an item are a polytope, one variable a label (multiclass hinge)
+    has_pair_duals : whether they are one variable >= 0 for each pair of the label and another (squared hinge)
+    has_violations : whether it finds the labellings that violate their margins the most: `loss_augmented_decode`
     """
 
     is_convex: ClassVar[bool] = True
-    has_dual: bool = True  # a property where it depends on the loss's parameters
+    has_dual: bool = True  # a property if it depends on the loss's parameters
     is_smooth: ClassVar[bool] = False
     has_curvature: ClassVar[bool] = False
     has_margins: ClassVar[bool] = False
@@ -110,113 +113,84 @@ class ScoreLoss:
     has_label_duals: ClassVar[bool] = False
     has_pair_duals: ClassVar[bool] = False
     has_violations: ClassVar[bool] = False
-    code: ClassVar[int]  # which of the kernels' losses of margins it is (`kernels/margins.py`)
+    code: ClassVar[int]  # its number among the kernels' losses of margins (`kernels/margins.py`)
 
-    if TYPE_CHECKING:  # fields of the subclasses: dataclasses would take properties for their defaults
+    # Fields of the subclasses.
+    n_states: int
+    n_positions: int
+    structure: Structure
+    targets: Labels
+    labels: Labels
 
-        @property
-        def n_states(self) -> int: ...
-
-        @property
-        def n_positions(self) -> int: ...
-
-        @property
-        def structure(self) -> Structure: ...
-
-        @property
-        def targets(self) -> Labels: ...
-
-        @property
-        def labels(self) -> Labels: ...
-
-    # How the weights of edges are numbered, E of them; there are none where positions have no neighbours.
+    # The numbering of the E weights of edges; none if positions have no neighbours.
     edge_layout = cached_property(lambda self: EdgeLayout(self.n_states, 0))
     n_edges = cached_property(lambda self: self.edge_layout.size)
-    # The states that hold wherever a state does: itself alone; and those that a position can be labelled by, ascending.
+    # The states that are true if a state is: itself alone; and the states that can label a position, ascending.
     ancestors = cached_property(
         lambda self: Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
     )
     position_labels = cached_property(lambda self: np.arange(self.n_states))
-    # Where positions have sets of labels: where each set starts, (N + 1,), and all of them; and 1 for those, (N, K).
+    # If positions have sets of labels: the start of each set, (N + 1,), and all sets; and 1 for their labels, (N, K).
     label_sets: Any = NO_SETS
     relevance = cached_property(lambda self: np.empty((0, self.n_states)))
+    # The factors of the item's weight at each position, (N,), or 1.
+    position_weights: Vector | float = 1.0
+
+    # The methods of subclasses, with their answers.
+    # from_structure(structure, targets), a classmethod: the loss of targets, int32 (N,), as estimators make it.
+    from_structure: ClassVar[Callable[..., ScoreLoss]]
+    # take(items, positions, offsets): the loss of some items, of their positions, cut at new offsets.
+    take: Callable[[NDArray[np.integer], NDArray[np.int64], NDArray[np.int64]], ScoreLoss]
+    # evaluate(scores, edges, weights, pool): the loss and its derivatives, in the only pass over the scores of a point.
+    evaluate: Callable[[Vector, Vector, Vector, Pool], Evaluation]
+    # curvature(scores, evaluation, weights): the weighted diagonal of the Hessian by the scores, (K, N).
+    curvature: Callable[..., Vector]
+    # mixed(r, s, scores): the unweighted second derivatives by the scores of two states, (N,).
+    mixed: Callable[[int, int, Vector], Vector]
+    # score_bounds(): upper bound on the eigenvalues of the unweighted Hessian by a position's scores, (N,).
+    score_bounds: Callable[[], Vector]
+    # states_of(labels): the states that labels make true, and which of the labels each belongs to.
+    states_of: Callable[[Labels], tuple[NDArray[np.integer], NDArray[np.intp]]]
 
     @property
     def n_items(self) -> int:
-        """The number of items: that of positions unless a subclass says otherwise."""
+        """The number of items: that of positions by default."""
         return self.n_positions
 
     @property
     def without_bigram_features(self) -> ScoreLoss:
-        """The loss over edges whose weights are the same everywhere."""
+        """The loss over edges whose weights are the same at all positions."""
         return self
-
-    @classmethod
-    def over(cls, structure: Structure, targets: Any) -> ScoreLoss:
-        """Return the loss of targets, int32 (N,), as estimators make it (`crfqn/choices.py`)."""
-        raise NotImplementedError
-
-    def take(
-        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
-    ) -> ScoreLoss:
-        """Return the loss of some items, of their positions, cut at new offsets."""
-        raise NotImplementedError
 
     def truncation_points(self) -> NDArray[np.bool_]:
         """Return before which positions an item may be cut in two, both parts having a labelling, (N,)."""
         return np.zeros(self.n_positions, bool)
 
-    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> Evaluation:
-        """Return the loss and its derivatives: the one pass over the scores that a point costs."""
-        raise NotImplementedError
-
     def dual(self, evaluation: Any, weights: Vector) -> DualLoss:
-        """Return the dual loss of an evaluation with the same weights."""
-        raise NotImplementedError
+        """Return the dual loss of an evaluation with the same weights; by default one that proves nothing."""
+        return NO_DUAL
 
     def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
-        """Return c, (N,), and a bound for the edges: at all weights Hessian <= I_K (x) X' diag(c) X, and that."""
+        """Return c, (N,), with Hessian <= I_K (x) X' diag(c) X at all weights, and a bound for the edges."""
         if self.n_items != self.n_positions:
             raise NotImplementedError  # the Hessian of an item couples its positions
         return weights * self.score_bounds(), 0.0
-
-    def curvature(self, scores: Vector, evaluation: Any, weights: Vector) -> Vector:
-        """Return the weighted diagonal of the Hessian by the scores, (K, N)."""
-        raise NotImplementedError
-
-    def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Return the second derivatives by the scores of two states, unweighted, (N,)."""
-        raise NotImplementedError
-
-    def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
-        """Return the states that the labels at some positions make true, and which of the positions each is at."""
-        raise NotImplementedError
-
-    @property
-    def position_factors(self) -> Vector | float:
-        """What the weight of a position's item is multiplied by, (N,), or 1."""
-        return 1.0
 
     def marginal_residual(self, evaluation: Any, weights: Vector) -> Vector:
         """Return weight_t (p_t - [observed]) of the marginals p of the token-wise model, (K, N); weights : (N,)."""
         return evaluation.residual
 
     def margins(self, scores: Vector) -> Vector:
-        """Return the margins that the kernels keep up to date, (N, K)."""
-        raise NotImplementedError
+        """Return the margins that the kernels update, (N, K); by default the scores."""
+        return scores.T.copy()
 
     def scores_of(self, margins: Vector) -> Vector:
-        """Return scores, (K, N), that have these margins, (N, K); a constant at a position may be missing where it
-        changes no loss."""
+        """Return scores, (K, N), that have these margins, (N, K), up to constants of positions that change no loss."""
         return margins.T.copy()
-
-    def score_bounds(self) -> Vector:
-        """Return the largest eigenvalue that the Hessian by a position's scores may have, unweighted, (N,)."""
-        raise NotImplementedError
 
     def constants(self, features: Any, weights: Vector, are_papers: bool = False) -> Vector:
         """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`;
-        are_papers : those of Blondel, Seki and Uehara (2013), where they differ from the least that is known."""
+        are_papers : those of Blondel, Seki and Uehara (2013) instead of the smallest known ones."""
         return features.weighted_squares(weights * self.score_bounds())
 
     def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
@@ -265,17 +239,15 @@ class SingleLabel(ScoreLoss):
 
     labels: Labels
     n_states: int
+    n_positions: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", checked_labels(self.labels, self.n_states))
+        object.__setattr__(self, "n_positions", self.labels.size)
 
     @classmethod
-    def over(cls, structure: Structure, targets: Labels) -> Self:
+    def from_structure(cls, structure: Structure, targets: Labels) -> Self:
         return cls(targets, structure.n_states)
-
-    @property
-    def n_positions(self) -> int:
-        return self.labels.size
 
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
@@ -285,22 +257,6 @@ class SingleLabel(ScoreLoss):
     def own(self, table: Vector) -> Vector:
         """Return the entries of the labels in a (K, N) table, (N,)."""
         return table[self.labels, np.arange(self.labels.size)]
-
-
-@dataclass(frozen=True)
-class LinearDual(DualLoss):
-    """The dual of a largest of linear functions along s (q - y): the conjugate is linear in s."""
-
-    slope: float
-
-    def value(self, scale: float) -> float:
-        return scale * self.slope
-
-    def __add__(self, other: LinearDual) -> LinearDual:
-        return LinearDual(self.slope + other.slope)
-
-    def around(self, fixed: float) -> LinearDual:
-        return LinearDual(self.slope + fixed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,6 +276,8 @@ class StructuredLoss(ScoreLoss):
 
     structure: Structure
     targets: Labels
+    labels: Labels = field(init=False)  # the targets
+    n_positions: int = field(init=False)
 
     n_states = cached_property(lambda self: self.structure.n_states)  # type: ignore[assignment]
     n_items = cached_property(lambda self: self.structure.n_items)  # type: ignore[assignment]
@@ -334,15 +292,16 @@ class StructuredLoss(ScoreLoss):
                 f"expected targets within 0 ... {self.n_states - 1}, got {targets.min()} ... {targets.max()}"
             )
         self.structure.check_targets(targets)
-        object.__setattr__(self, "targets", np.ascontiguousarray(targets, np.int32))
+        self._set_targets(targets)
+
+    def _set_targets(self, targets: NDArray[np.integer]) -> None:
+        labels = np.ascontiguousarray(targets, np.int32)
+        for name, value in (("targets", labels), ("labels", labels), ("n_positions", labels.size)):
+            object.__setattr__(self, name, value)  # frozen otherwise
 
     @classmethod
-    def over(cls, structure: Structure, targets: Labels) -> Self:
+    def from_structure(cls, structure: Structure, targets: Labels) -> Self:
         return cls(structure, targets)
-
-    @property
-    def n_positions(self) -> int:
-        return self.targets.size
 
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
@@ -364,17 +323,10 @@ class StructuredLoss(ScoreLoss):
         entry = np.arange(lengths.sum()) + np.repeat(starts[labels] - first, lengths)
         return states[entry], np.repeat(np.arange(labels.size), lengths)
 
-    def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
-        return self.states_of(self.targets[positions])
-
-    def observed_edges(self, weights: Vector) -> Vector:
-        """Return the weighted observed transitions, (E,)."""
-        return self.structure.counts(self.targets, weights)
-
 
 @dataclass(frozen=True, eq=False)
 class ViolationEvaluation(Evaluation):
-    """A loss and a subgradient, those of the labellings that violate their margins most, L being `distances`, (I,)."""
+    """A loss and a subgradient, those of the labellings that violate their margins the most; distances : L, (I,)."""
 
     distances: Vector
 
@@ -395,16 +347,16 @@ class StructuralHinge(StructuredLoss):
             residual[states, positions] += sign * by_position[positions]
         edge_residual = self.structure.counts(worst.states, weights)
         return ViolationEvaluation(
-            np.maximum(worst.score - label_scores, 0.0),  # rounding may leave less than that of y_i itself
+            np.maximum(worst.score - label_scores, 0.0),  # rounding can make it smaller than that of y_i
             residual,
-            edge_residual - self.observed_edges(weights),
+            edge_residual - self.structure.counts(self.targets, weights),
             self.distances(worst.states),
         )
 
     def loss_augmented_decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
-        """Return the labelling of every item that violates its margin most, and L + score of it, (I,)."""
+        """Return the labelling of every item that violates its margin the most, and its L + score, (I,)."""
         raised = scores + 0.5
-        states, positions = self.observed_at(np.arange(self.n_positions))
+        states, positions = self.states_of(self.targets)
         raised[states, positions] -= 1.0
         worst = self.structure.decode(raised, edges, pool)
         return Decoded(worst.states, worst.score + 0.5 * self._by_item(positions))
@@ -412,7 +364,7 @@ class StructuralHinge(StructuredLoss):
     def distances(self, labels: Labels) -> Vector:
         """Return L(y_i, y) of labellings y, int32 (N,): (I,)."""
         states, positions = self.states_of(labels)
-        observed, at = self.observed_at(np.arange(self.n_positions))
+        observed, at = self.states_of(self.targets)
         n = max(self.n_positions, 1)
         shared = np.intersect1d(states * n + positions, observed * n + at, assume_unique=True) % n
         return 0.5 * (self._by_item(positions) + self._by_item(at)) - self._by_item(shared)
@@ -422,5 +374,5 @@ class StructuralHinge(StructuredLoss):
         item_of = np.repeat(np.arange(self.n_items), np.diff(self.structure.offsets))
         return np.bincount(item_of[positions], terms, self.n_items).astype(np.float64)
 
-    def dual(self, evaluation: ViolationEvaluation, weights: Vector) -> LinearDual:
-        return LinearDual(float(weights @ evaluation.distances))
+    def dual(self, evaluation: ViolationEvaluation, weights: Vector) -> DualLoss:
+        return DualLoss(float(weights @ evaluation.distances))

@@ -22,7 +22,7 @@ Shapes: N positions, K states; scores, targets and residual float64 (K, N).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,18 +125,16 @@ class GLS(Solver):
 
 @dataclass(frozen=True, eq=False)
 class LinkDual(DualLoss):
-    """sum_i c_i (Phi*(y_i) - Phi*(q_i)) at the mixtures q = y + scale (g(s) - y).
+    """sum_i c_i (Phi*(y_i) - Phi*(q_i)) at the mixtures q = y + scale (g(s) - y); amount : the term of fixed scores.
 
-    parts : potential, targets and residual before weighing, and weights, of one objective after another
-    fixed : what is gained per unit of the scale around fixed scores
+    parts : potential, targets, unweighted residual and weights of each part of the items
     """
 
     parts: tuple[tuple[Potential, Vector, Vector, Vector], ...]
-    fixed: float = 0.0
 
     def value(self, scale: float) -> float:
         """Return the dual loss at `scale`; -inf where the conjugate is not known."""
-        total = scale * self.fixed
+        total = scale * self.amount
         for potential, targets, residual, weights in self.parts:
             before = potential.conjugate(targets)
             after = potential.conjugate(targets + scale * residual)
@@ -144,12 +142,6 @@ class LinkDual(DualLoss):
                 return -np.inf
             total += float(weights @ (before - after))
         return total
-
-    def around(self, fixed: float) -> LinkDual:
-        return LinkDual(self.parts, self.fixed + fixed)
-
-    def __add__(self, other: LinkDual) -> LinkDual:
-        return LinkDual(self.parts + other.parts, self.fixed + other.fixed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,20 +161,16 @@ class Link(ScoreLoss):
 
     potential: Potential
     targets: Vector  # type: ignore[assignment]
+    n_states: int = field(init=False)
+    n_positions: int = field(init=False)
 
     is_smooth = has_curvature = True
 
     def __post_init__(self) -> None:
         if self.targets.ndim != 2 or not np.isfinite(self.targets).all():
             raise InputError(f"expected finite targets, states x positions, got shape {self.targets.shape}")
-
-    @property
-    def n_states(self) -> int:
-        return self.targets.shape[0]
-
-    @property
-    def n_positions(self) -> int:
-        return self.targets.shape[1]
+        object.__setattr__(self, "n_states", self.targets.shape[0])
+        object.__setattr__(self, "n_positions", self.targets.shape[1])
 
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
@@ -201,7 +189,7 @@ class Link(ScoreLoss):
     def dual(self, evaluation: Evaluation, weights: Vector) -> LinkDual:
         inverse = np.divide(1.0, weights, out=np.zeros_like(weights), where=weights > 0)
         plain = evaluation.residual * inverse
-        return LinkDual(((self.potential, self.targets, plain, weights),))
+        return LinkDual(0.0, ((self.potential, self.targets, plain, weights),))
 
     @property
     def has_dual(self) -> bool:  # type: ignore[override]

@@ -19,7 +19,7 @@ from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import UnsupportedObjectiveError
 from crfqn.kernels.projection import PIVOT, simplex_rows
 from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap
-from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
+from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.part import PartPoint
 from crfqn.objectives.point import Point
@@ -51,9 +51,9 @@ class SplitPoint(PartPoint):
         return Evaluation(self._losses, residual, NO_EDGES)
 
     @cached_property
-    def dual(self) -> LinearDual:  # type: ignore[override]
+    def dual(self) -> DualLoss:  # type: ignore[override]
         """The dual loss, linear in y."""
-        return LinearDual(self._slope)
+        return DualLoss(self._slope)
 
 
 class HingeSplitting(MethodState):

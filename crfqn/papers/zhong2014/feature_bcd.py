@@ -238,7 +238,7 @@ def prepare_chain(point: PartPoint, loss: StructuredLoss, chain: Chain) -> Chain
     """Return the state at a point; messages are computed when needed."""
     owner = point.part
     n_states, n_positions, n_items = owner.n_states, owner.n_positions, owner.n_items
-    observed = loss.observed_edges(owner.weights)
+    observed = loss.structure.counts(loss.targets, owner.weights)
     scores, edges = chain.masked_scores(point.scores, point.edges)
     width = -(-n_states // LANES) * LANES
     indptr, indices, values = owner.map.store.by_feature
