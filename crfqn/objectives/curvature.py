@@ -1,25 +1,25 @@
 """Second-order information: diagonals, majorants and models of the Hessian at a point, and bounds that hold everywhere.
 
-The token-wise model of a likelihood's Hessian is exact within a position, blind to the covariance between positions:
+The token-wise model of a likelihood's Hessian is exact within a position and has no covariance between positions:
 
     H ~ sum_t weight_t x_t x_t' (x) (P_t - p_t p_t'),   P_t(j, k) = P(states j and k are both true at t)
 
-P_t = diag p_t where states exclude each other; in a taxonomy a node and its ancestor are true together with the
-probability of the node. It needs no inference, only the marginals of the gradient; where items have one position
-(flat models, taxonomies) it is the exact Hessian. A sample of the positions is enough for a metric; the sampled matrix
-is then scaled to the exact diagonal, so that a rare feature that the sample missed still has its curvature. Of the two
-ways to form it the cheaper one is taken: matrix products of dense rows, or sums over the pairs of coordinates that
-meet.
+P_t = diag p_t if states exclude each other; in a taxonomy a node and its ancestor are both true with the probability of
+the node. The model needs no inference, only the marginals of the gradient; for items of one position (flat models,
+taxonomies) it is the exact Hessian. A sample of the positions is enough for a metric; the sampled matrix is then scaled
+to the exact diagonal, so that a rare feature that the sample missed still has its curvature. The matrix is formed in
+the cheaper of two ways: by matrix products of dense rows, or by sums over the pairs of active coordinates at a
+position.
 
-Of losses of margins it is the generalised Hessian
+Losses of margins have the generalised Hessian
 
     H = sum_i c_i x_i x_i' (x) H_i,   H_i = 2 sum over violated pairs (y, r) of (e_y - e_r)(e_y - e_r)'
 
-Where no pair changes sides this is the loss itself, up to a line. Off the diagonal H_i has entries at violated pairs
-only: a product for each pair of states takes the few positions where the pair is violated.
+As long as no pair changes sides the second-order expansion is exact. Off the diagonal H_i has entries at violated pairs
+only: the product for a pair of states takes only the positions at which the pair is violated.
 
-A loss says its part of the bound, c_t for each position (`ScoreLoss.hessian_bounds`). The Gram matrix M = sum_t c_t x_t
-x_t', for steps in its metric (Agarwal et al. 2014), is the paper's L Sigma as a sum over the items.
+`ScoreLoss.hessian_bounds` are c_t for each position. The Gram matrix M = sum_t c_t x_t x_t', for steps in its metric
+(Agarwal et al. 2014), is the paper's L Sigma as a sum over the items.
 
 Shapes: I items of T_i positions, N positions, F features, K states; others as in `point.py`.
 """
@@ -49,35 +49,37 @@ from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, sam
 from crfqn.threads import Pool
 
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
-Limits: TypeAlias = NDArray[np.float64]  # roots: an entry (a, b) within limits[a] limits[b] is left out
 
-BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough to share out
-PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
-# Multiplications of a matrix product: a hundredth of a second, where sparse kernels compile for two.
-LITTLE = 1e8
-MOST_EDGES = 1 << 12  # among them bigram features, whose part of a model is dense: 128 MB
-MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
-PAIR_OPERATIONS = 14.0  # of a pair that meets: found in lists, multiplied and stored
-STEPS, SWEEPS = 20, 10  # between two models, and about how often a step goes over the matrix
-BLOCK_NUMBERS = 1 << 20  # pairs of a block of rows, before what is small is left out: 8 MB
-LEAST = 1e-3  # of the root of the two diagonal entries: smaller entries are left out
-STORED = 1e-30  # a diagonal entry that the sample says nothing about is stored all the same
+# Costs in multiplications and additions, by which models are chosen: ratios of times on one processor, rounded.
+# Rows of a tile of the product: enough for BLAS to be fast, few enough for threads to share
+PRODUCT_TILE_ROWS = 256
+PAIR_MULTIPLICATIONS = 150  # multiplications of a matrix product in the time of one active pair
+SMALL_PRODUCT = 1e8  # multiplications, a hundredth of a second: sparse kernels take two seconds to compile
+MAX_MODEL_EDGES = 1 << 12  # edges of a model, bigram features included: their rows are dense, 128 MB
+MAX_SPARSE_PAIRS = 1e8  # active pairs of a model that is too large to be dense: a second
+PAIR_OPERATIONS = 14.0  # operations of an active pair: found in lists, multiplied and stored
+# Steps that a model serves, and sweeps of a step over the matrix, about
+STEPS_PER_MODEL, SWEEPS_PER_STEP = 20, 10
+ROW_BLOCK_PAIRS = 1 << 20  # pairs of a block of rows before small ones are dropped: 8 MB
+DROP_TOLERANCE = 1e-3  # of the root of the product of the two diagonal entries: smaller entries are dropped
+MIN_SAMPLED_DIAGONAL = 1e-30  # guard: an edge without curvature in the sample keeps its diagonal entry
 NO_BLOCK = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
-DISTINCT = 0.2  # of the pairs that meet, those that neither meet again nor are too small to be kept
+DISTINCT_PAIR_SHARE = 0.2  # of the active pairs, those that are stored: the others repeat or are dropped
 
-
-STATE = 16.0  # of a position's messages, for each state: exponentials, scaling, marginals
-RARE = 50.0  # positions that have a feature, on average over the features: OCR 2,500, CoNLL-2000 11
-OVERHEAD = 1e6  # of a step beside its pass, however small the problem: half a millisecond
-FETCHED = 3.0  # of a number added to or taken from scores somewhere in memory
+# Operations of a position's messages for each state: exponentials, scaling, marginals
+STATE_OPERATIONS = 16.0
+# Positions that have a feature, on average, in text; pixels of images have thousands
+MAX_RARE_OCCURRENCE = 50.0
+OVERHEAD = 1e6  # operations of a step besides its pass, for any size of the problem: half a millisecond
+FETCHED = 3.0  # operations of a number that is read from or added to scores at any place of memory
 
 
 class Operations(NamedTuple):
-    """Operations of the passes over a problem: what solvers weigh their choices by, the same on every machine.
+    """Operations of the passes over a problem, by which solvers choose; the same on every machine.
 
-    Counts and no clocks: a choice by seconds would depend on the machine's mood, and the result with it. The unit is a
-    multiplication and addition in registers; what is fetched from all over memory counts for several.
-    inference, entries : messages and marginals of all items; numbers of the data that are not zero
+    They are counts, not times: with measured seconds the choice, and so the result, would depend on the machine. The
+    unit is a multiplication and addition in registers; a number from a random place of memory counts for several.
+    inference, entries : operations of the messages and marginals of all items; number of entries that are not zero
     has_sequences : whether items have several positions, on average
     """
 
@@ -89,12 +91,12 @@ class Operations(NamedTuple):
 
     @property
     def has_rare_features(self) -> bool:
-        """Whether the data are like text: active features seldom meet, and a sample knows nothing of most of them."""
-        return self.entries <= RARE * self.n_features
+        """Whether the data are like text: two active features rarely occur together, and samples lack many of them."""
+        return self.entries <= MAX_RARE_OCCURRENCE * self.n_features
 
     @property
     def of_pass(self) -> float:
-        """Image, inference and gradient, where about one weight of each entry is active."""
+        """The operations of image, inference and gradient, if about one weight of each entry is active."""
         return self.inference + 2.0 * FETCHED * self.entries
 
 
@@ -119,11 +121,11 @@ def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -
         i, j = pairs[part]
         r, s = states[i], states[j]
         second = c * (second_by_state[r] if i == j else loss.mixed(r, s, scores))
-        met = np.flatnonzero(second)
-        if met.size == 0:
+        violated = np.flatnonzero(second)
+        if violated.size == 0:
             return
-        columns = np.ascontiguousarray(x[:, met])
-        left = (columns * second[met].astype(np.float32))[where[blocks[i]]]
+        columns = np.ascontiguousarray(x[:, violated])
+        left = (columns * second[violated].astype(np.float32))[where[blocks[i]]]
         product = left @ columns[where[blocks[j]]].T
         model[blocks[i], blocks[j]] = product
         model[blocks[j], blocks[i]] = product.T
@@ -135,7 +137,7 @@ def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -
 def dense_model(
     marginals: Marginals, split: CoordinateParts, diagonal: Vector, n_sampled: int
 ) -> NDArray[np.float32]:
-    """Return the model from about `n_sampled` positions, in matrix products of fixed tiles that threads share out."""
+    """Return the model from about `n_sampled` positions, by matrix products of fixed tiles that threads share."""
     owner = marginals.part
     pool, n = owner.pool, diagonal.size
     states, row = np.unique(split.states, return_inverse=True)
@@ -143,17 +145,19 @@ def dense_model(
     features, where = np.unique(split.features, return_inverse=True)
     x = owner.map.values_at(features, sampled) * np.sqrt(c).astype(np.float32)
     p = marginals.at(states, sampled)
-    # p (1 - p) in the form p - p^2 is nothing but rounding where positions are decided: 1 - p, from 64 bits, is not.
+    # p - p^2 is mere rounding if p is nearly 1; p (1 - p) is not, with 1 - p from 64 bits.
     complements = (1.0 - p).clip(0.0).astype(np.float32)
     with_p = p.astype(np.float32)[row]
     for products, feature in zip(with_p, where, strict=True):
         products *= x[feature]
     model = np.zeros((n, n), np.float32)
-    n_blocks = -(-split.n_nodes // BLOCK)
+    n_blocks = -(-split.n_nodes // PRODUCT_TILE_ROWS)
     tiles = [(i, j) for i in range(n_blocks) for j in range(i + 1)]
 
     def multiply(part: int) -> None:
-        i, j = (slice(b * BLOCK, min((b + 1) * BLOCK, split.n_nodes)) for b in tiles[part])
+        i, j = (
+            slice(b * PRODUCT_TILE_ROWS, min((b + 1) * PRODUCT_TILE_ROWS, split.n_nodes)) for b in tiles[part]
+        )
         tile = -(with_p[i] @ with_p[j].T)
         model[i, j] = tile
         model[j, i] = tile.T
@@ -162,7 +166,7 @@ def dense_model(
     ancestors = marginals.loss.structure.ancestors
 
     def write_joint(part: int) -> None:
-        """Write P(below and above) - p(below) p(above) = p(below) (1 - p(above)), as the one implies the other."""
+        """Write P(below and above) - p(below) p(above) = p(below) (1 - p(above)), as one implies the other."""
         below = slice(bounds[states[part]], bounds[states[part] + 1])
         rows = x[where[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * complements[part])
         model[below, below] = rows @ rows.T
@@ -172,16 +176,12 @@ def dense_model(
                 block = with_p[below] @ (x[where[above]] * complements[np.searchsorted(states, state)]).T
                 model[below, above], model[above, below] = block, block.T
 
-    n_operations = n * n * sampled.size / 16.0  # a processor makes some 16 single products a nanosecond
+    n_operations = n * n * sampled.size / 16.0  # some 16 float32 products a nanosecond
     pool.each(len(tiles), multiply, n_operations)
     pool.each(states.size, write_joint, n_operations)
     if split.edges.size:
-        # The edges' rows and columns are the last.
-        edges, edge_rows, rows = (
-            EdgeModel(marginals, split.edges, sampled, c),
-            slice(split.n_nodes, None),
-            x[where],
-        )
+        edges, rows = EdgeModel(marginals, split.edges, sampled, c), x[where]
+        edge_rows = slice(split.n_nodes, None)  # the last ones
         for state in states:
             of_state = slice(bounds[state], bounds[state + 1])
             block = rows[of_state] @ edges.with_nodes(state).astype(np.float32)
@@ -191,7 +191,7 @@ def dense_model(
 
 
 def scale_to_diagonal(model: NDArray[np.float32], diagonal: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return D model D with the given diagonal, as definite as before; empty rows get the diagonal alone."""
+    """Return D model D with the given diagonal, D diagonal; empty rows have the diagonal entry alone."""
     scale = diagonal_scale(np.diagonal(model).astype(np.float64), diagonal)
     model *= scale[:, None]
     model *= scale
@@ -207,36 +207,35 @@ def token_model(
     max_dense: int,
     share: float = 1.0,
     passes: float = np.inf,
-    pair: float = PAIR,
-    most_pairs: float = MOST_PAIRS,
+    pair_multiplications: float = PAIR_MULTIPLICATIONS,
+    max_pairs: float = MAX_SPARSE_PAIRS,
 ) -> Matrix | None:
     """Return the model on the coordinates `split`, (n, n) symmetric float32, dense or sparse, with the given diagonal.
 
-    The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications, and is taken where these
-    are LITTLE; the sparse one from as many positions as cost no more, or a `share` of these. None: more coordinates
-    than `max_dense`, and too many pairs for a sparse one, `most_pairs`, or dearer than so many `passes`. `pair` is what
-    one costs, in multiplications.
+    The dense one takes about `n_sampled` positions and O(n^2 n_sampled) multiplications; it is chosen if these are a
+    `SMALL_PRODUCT`. The sparse one takes as many positions as cost no more, or a `share` of these. Returns None if
+    there are more coordinates than `max_dense` and more than `max_pairs` pairs for a sparse one, or if the model costs
+    more than `passes`. `pair_multiplications` is the cost of one pair.
 
-    A model serves `STEPS` steps, and may cost what their passes do. It saves steps, but where passes are cheap and
-    active sets large those of the diagonal are done before a matrix is formed: so none is until the passes have cost as
-    much. Of single positions the model is the Hessian itself, and frequent features depend on each other so much that a
-    diagonal takes ten times as many steps (OCR: 150 passes, and 14): worth its price at once.
+    A model serves `STEPS_PER_MODEL` steps and may cost as much as their passes. It saves steps; but if passes are cheap
+    and active sets large, steps with the diagonal converge before a matrix is formed, so none is formed until the
+    passes have cost as much. If items have one position the model is the Hessian, and frequent features are so
+    correlated that the diagonal needs many times the steps: then it is formed at the first step.
     """
     owner, features, n = marginals.part, marginals.part.map, diagonal.size
     n_dense = min(n_sampled, features.n_positions)
-    of_dense = n * n * n_dense / pair if n <= max_dense else np.inf
-    if of_dense * pair <= LITTLE:
+    of_dense = n * n * n_dense / pair_multiplications if n <= max_dense else np.inf
+    if of_dense * pair_multiplications <= SMALL_PRODUCT:
         return dense_model(marginals, split, diagonal, n_sampled)
-    n_entries, pairs_of_pass = (
-        features.count_entries(split),
-        np.inf,
-    )  # of how many pairs the model costs a pass
+    n_entries = features.count_entries(split)
+    pairs_of_pass = np.inf  # the number of pairs that cost as much as a pass
     if owner.operations.has_sequences and owner.operations.has_rare_features:
         of_pass = owner.operations.inference + 2.0 * FETCHED * n_entries
-        pairs_of_pass = (of_pass + OVERHEAD) / (PAIR_OPERATIONS + STEPS * SWEEPS * DISTINCT)
-    n_affordable = min(of_dense if n <= max_dense else most_pairs, STEPS * pairs_of_pass)
-    # The pairs of coordinates that meet at a position, over all positions. By Cauchy and Schwarz there are too many if
-    # the mean number of active coordinates is large, and need no count.
+        operations_of_pair = PAIR_OPERATIONS + STEPS_PER_MODEL * SWEEPS_PER_STEP * DISTINCT_PAIR_SHARE
+        pairs_of_pass = (of_pass + OVERHEAD) / operations_of_pair
+    n_affordable = min(of_dense if n <= max_dense else max_pairs, STEPS_PER_MODEL * pairs_of_pass)
+    # The active pairs of coordinates of all positions. By the Cauchy-Schwarz inequality there are too many to be
+    # counted if the mean number of active coordinates is large.
     n_pairs = np.inf
     if n_entries**2 * n_dense <= of_dense * features.n_positions**2:
         n_pairs = float(np.square(features.count_active(split), dtype=np.float64).sum())
@@ -249,10 +248,10 @@ def token_model(
 
 
 class Lists:
-    """Lists of the coordinates of nodes that each sampled position has: rows of the model are sums over these.
+    """Lists of the node coordinates that are active at each sampled position; rows of the model are sums over these.
 
-    states, row : the states that have coordinates, ascending; and for each coordinate the number of its own
-    sampled, shares : (S,), positions, and what each of them stands for; others as in `kernels/curvature.py`
+    states, row : the states that have coordinates, ascending; and the index of each coordinate's state among these
+    sampled, shares : (S,), positions and their weights in the sample; others as in `kernels/curvature.py`
     """
 
     def __init__(self, marginals: Marginals, split: CoordinateParts, n_sampled: int) -> None:
@@ -285,24 +284,24 @@ def sparse_model(
     split: CoordinateParts,
     diagonal: Vector,
     n_sampled: int,
-    block_numbers: int = BLOCK_NUMBERS,
+    block_pairs: int = ROW_BLOCK_PAIRS,
 ) -> scipy.sparse.csr_array:
-    """Return the model from about `n_sampled` positions, formed in blocks of rows of about `block_numbers` pairs."""
-    nodes, beside, among, on_sample = sparse_rows(marginals, split, diagonal.size, n_sampled, block_numbers)
-    return whole(nodes, beside, among, diagonal_scale(on_sample, diagonal), diagonal)
+    """Return the model from about `n_sampled` positions, formed in blocks of rows with about `block_pairs` pairs."""
+    nodes, of_edges, among, on_sample = sparse_rows(marginals, split, diagonal.size, n_sampled, block_pairs)
+    return assemble(nodes, of_edges, among, diagonal_scale(on_sample, diagonal), diagonal)
 
 
 def sparse_rows(
-    marginals: Marginals, split: CoordinateParts, n_coords: int, n_sampled: int, block_numbers: int
+    marginals: Marginals, split: CoordinateParts, n_coords: int, n_sampled: int, block_pairs: int
 ) -> tuple[CompressedRows, CompressedRows, Vector, Vector]:
-    """Return the rows of a sparse model, of nodes from the diagonal on, of nodes and edges, and of edges, and its
-    diagonal; what they are made of is freed before they are put together."""
+    """Return the rows of a sparse model: of nodes from the diagonal on, of nodes and edges, and of edges; and its
+    diagonal. Their lists are freed before the matrix is assembled."""
     lists, owner, n = Lists(marginals, split, n_sampled), marginals.part, split.n_nodes
     pairs, on_sample = np.empty(n, np.int64), np.zeros(n_coords)
     measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, on_sample[:n])
-    limits = np.sqrt(LEAST * on_sample)
+    limits = np.sqrt(DROP_TOLERANCE * on_sample)
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
-    # Row k has the places, among the states that have coordinates, of those that are below states[k].
+    # Row k has the indices, among the states that have coordinates, of the descendants of states[k].
     ancestors = marginals.loss.structure.ancestors
     descendants = np.repeat(np.arange(ancestors.indptr.size - 1), np.diff(ancestors.indptr))
     is_proper = ancestors.states != descendants
@@ -313,41 +312,43 @@ def sparse_rows(
     below = below[lists.states][:, lists.states].tocsr()
 
     def write_nodes(first: int, last: int, *out: NDArray) -> None:
-        """Write the model of the nodes among themselves, row by row from the diagonal on."""
+        """Write the node-node block of the model, row by row from the diagonal on."""
         write_rows(
             first, last, lists.offsets, lists.entries, lists.stops, lists.members, lists.x, lists.x_p, lists.row,
             bounds, below.indptr, below.indices, limits, pairs, *out,
         )  # fmt: skip
 
-    nodes = written(write_nodes, np.minimum(pairs + 1, n - np.arange(n)), block_numbers, owner.pool)
-    beside, among = CompressedRows(np.zeros(n + 1, np.int64), *NO_BLOCK[1:]), np.empty((0, 0))
+    nodes = written(write_nodes, np.minimum(pairs + 1, n - np.arange(n)), block_pairs, owner.pool)
+    of_edges, among = CompressedRows(np.zeros(n + 1, np.int64), *NO_BLOCK[1:]), np.empty((0, 0))
     if split.edges.size:
         edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
         among = edges.with_edges()
-        np.fill_diagonal(among, np.maximum(np.diagonal(among), STORED))
+        np.fill_diagonal(among, np.maximum(np.diagonal(among), MIN_SAMPLED_DIAGONAL))
         on_sample[n:] = np.diagonal(among)
-        least, roots = np.sqrt(LEAST * np.diagonal(among)), np.sqrt(lists.shares)
+        edge_limits, roots = np.sqrt(DROP_TOLERANCE * np.diagonal(among)), np.sqrt(lists.shares)
         places = np.repeat(np.arange(lists.sampled.size, dtype=np.int32), np.diff(lists.starts))
 
-        def write_beside(first: int, last: int, *out: NDArray) -> None:
-            """Write what nodes and edges have in common, a row for each node."""
+        def write_node_edges(first: int, last: int, *out: NDArray) -> None:
+            """Write the node-edge block of the model, a row for each node."""
             write_edge_columns(
                 first, last, lists.offsets, lists.entries, places, lists.x_p, roots, split.states,
-                edges.outgoing, edges.incoming, limits, least, *out,
+                edges.outgoing, edges.incoming, limits, edge_limits, *out,
             )  # fmt: skip
 
-        beside = written(write_beside, np.full(n, least.size), block_numbers, owner.pool)
-    return nodes, beside, among, on_sample
+        of_edges = written(write_node_edges, np.full(n, edge_limits.size), block_pairs, owner.pool)
+    return nodes, of_edges, among, on_sample
 
 
 def written(
-    write: Callable[..., None], most_entries: NDArray[np.int64], block_numbers: int, pool: Pool
+    write: Callable[..., None], max_entries: NDArray[np.int64], block_pairs: int, pool: Pool
 ) -> CompressedRows:
     """Return rows that `write(first, last, ends, indices, data)` writes block by block."""
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(most_entries)])
-    tasks: list[tuple[int, int, int]] = []  # first row, the one after the last, and entries at the most
-    while (start := tasks[-1][1] if tasks else 0) < most_entries.size:
-        after = int(np.searchsorted(starts, starts[start] + block_numbers, side="right")) - 1
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(max_entries)])
+    tasks: list[
+        tuple[int, int, int]
+    ] = []  # first row, the one after the last, and upper bound on the entries
+    while (start := tasks[-1][1] if tasks else 0) < max_entries.size:
+        after = int(np.searchsorted(starts, starts[start] + block_pairs, side="right")) - 1
         after = max(after, start + 1)
         tasks.append((start, after, int(starts[after] - starts[start])))
     blocks: list[tuple[NDArray, NDArray, NDArray]] = [NO_BLOCK] * len(tasks)
@@ -364,16 +365,20 @@ def written(
     return CompressedRows(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), indices, data)
 
 
-def whole(
-    nodes: CompressedRows, beside: CompressedRows, among: Vector, scale: NDArray[np.float32], diagonal: Vector
+def assemble(
+    nodes: CompressedRows,
+    of_edges: CompressedRows,
+    among: Vector,
+    scale: NDArray[np.float32],
+    diagonal: Vector,
 ) -> scipy.sparse.csr_array:
-    """Return the symmetric matrix D M D with the given diagonal; parameters as `write_whole` has them."""
+    """Return the symmetric matrix D M D with the given diagonal; parameters as of `write_whole`."""
     n = diagonal.size
     ends = np.zeros(n + 1, np.int64)
-    count_whole(nodes, beside, among, ends)
+    count_whole(nodes, of_edges, among, ends)
     n_entries = (
-        2 * (nodes.indices.size + beside.indices.size) - nodes.indptr.size + 1 + np.count_nonzero(among)
+        2 * (nodes.indices.size + of_edges.indices.size) - nodes.indptr.size + 1 + np.count_nonzero(among)
     )
     indices, data = np.empty(n_entries, np.int32), np.empty(n_entries, np.float32)
-    write_whole(nodes, beside, among, scale, diagonal, ends, indices, data)
+    write_whole(nodes, of_edges, among, scale, diagonal, ends, indices, data)
     return scipy.sparse.csr_array((data, indices, ends.astype(np.int32)), shape=(n, n))

@@ -1,25 +1,25 @@
 """A lower bound on the optimum by mixtures with a share for each item: many times tighter than with one share for all.
 
-With one share s for all items (`certificate.py`) the largest violation alone decides, while each item's share s_i is
-free to serve the coordinates that its features touch: maximise
+With one share s for all items (`certificate.py`) the largest violation alone determines s. Here each item has a share
+s_i, which only has to satisfy the constraints of the coordinates of its features: maximise
 
-    sum_i c_i h_i(s_i)    with    |sum_i s_i g_ij| <= l1 for all j,
+    sum_i c_i h_i(s_i)    subject to    |sum_i s_i g_ij| <= l1 for all j,
 
-h_i the entropy of s_i p_i + (1 - s_i) delta(y_i) and g_ij the item's part of gradient j. An l2 lowers the bound, by
-max(|.| - l1, 0)^2 / (2 l2). The multiplier of a constraint is the negative of its weight, w at the start: there all s_i
+h_i the entropy of s_i p_i + (1 - s_i) delta(y_i) and g_ij the item's part of gradient j. An l2 lowers the bound by
+max(|.| - l1, 0)^2 / (2 l2). The multiplier of a constraint is the negative of its weight, w at the start; there all s_i
 are 1, and the value is that of the point's objective.
 
-From there only the constraints are met, by Hildreth's method (1957): coordinate after coordinate outside of its bound
-moves its multiplier until it is inside. A bound does not need optimal shares. What is left outside is brought in by
-lowering the shares that push. A full gradient scan finds the coordinates that have been left out, which join, and in
-the end one factor for all shares makes the bound strict. Shapes: I items, N positions, K states.
+Hildreth's method (1957) then satisfies the constraints one by one: a coordinate outside its bound moves its multiplier
+until it is inside. A bound does not need optimal shares: the shares that still violate a constraint are lowered. A scan
+of the full gradient finds coordinates that were left out, and these are added. Finally one factor for all shares makes
+the bound rigorous. Shapes: I items, N positions, K states.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,14 +36,19 @@ from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.part import PartPoint
+from crfqn.objectives.point import Point
+from crfqn.penalties.penalty import Penalty
 
-NEAR = 0.8  # of l1: coordinates with larger gradients are constraints from the start
-MAX_SWEEPS = (12, 30, 60)  # at most, between the scans of all coordinates
-BEYOND = 0.8  # see `project_shares`
-MARGIN, STRICT = 5e-3, 1e-3  # shares of l1 that may be exceeded, while moving and while lowering
-MOST_ENTRIES = 4  # of parts, for each entry of the data
-FEW_ENTRIES = 100_000  # which are allowed of any data: a MB
-DECIDED = 1e-12  # 1 - pi of an item whose share stays 1: the digits of its entropy do not tell more
+START_SHARE = 0.8  # of l1: coordinates with larger gradients are constraints from the start
+MAX_SWEEPS = (12, 30, 60)  # sweeps between the scans of all coordinates, by round
+# `beyond` of `project_shares`: how far inside its bound a gradient goes, as a share of the excess
+OVERSHOOT = 0.8
+# Shares of l1 by which gradients may exceed it while multipliers move, and while shares are lowered; the final factor
+# costs as much of the bound.
+SWEEP_TOLERANCE, LOWERING_TOLERANCE = 5e-3, 1e-3
+MAX_ENTRY_RATIO = 4  # entries of the items' parts for each entry of the data: a limit of memory
+MIN_ALLOWED_ENTRIES = 100_000  # of parts, for any data: a MB
+CERTAIN_PROBABILITY_GAP = 1e-12  # guard: a smaller 1 - pi has no correct digits, and the item's share stays 1
 
 
 class ItemBound(NamedTuple):
@@ -60,22 +65,22 @@ class ItemMixtures:
         self.point, self.owner = point, point.part
 
     def entries(self, coords: Coords) -> float:
-        """Return how many entries the parts of some coordinates have at most, as a share of what is allowed."""
+        """Return an upper bound on the entries of the parts of some coordinates, as a ratio of the allowed number."""
         owner = self.owner
         nodes = owner.split(coords)
-        n_entries = self._most_node_entries(nodes) + nodes.edges.size * owner.n_items
-        return n_entries / max(MOST_ENTRIES * owner.map.store.nnz, FEW_ENTRIES)
+        n_entries = self._max_node_entries(nodes) + nodes.edges.size * owner.n_items
+        return n_entries / max(MAX_ENTRY_RATIO * owner.map.store.nnz, MIN_ALLOWED_ENTRIES)
 
-    def _most_node_entries(self, nodes: CoordinateParts) -> int:
-        """A bound on the entries of the nodes' parts: an item has one, and no node more than its feature."""
+    def _max_node_entries(self, nodes: CoordinateParts) -> int:
+        """Return an upper bound on the entries of the nodes' parts: one an item, and no more than the feature has."""
         return int(np.minimum(self.owner.map.store.sizes, self.owner.n_items)[nodes.features].sum())
 
     def parts(self, coords: Coords) -> ItemParts:
-        """Return each item's part of the gradient by sorted coordinates, in float32: they only steer the shares, which
-        are checked in float64 before anything is called proved."""
+        """Return each item's part of the gradient by sorted coordinates, in float32: they only choose the shares, and
+        the bound is then computed in float64."""
         owner = self.owner
         nodes, store = owner.split(coords), owner.map.store
-        size = self._most_node_entries(nodes)
+        size = self._max_node_entries(nodes)
         item_of = np.repeat(np.arange(owner.n_items, dtype=np.int32), np.diff(owner.map.offsets))
         node_parts = ItemParts(
             np.empty(nodes.n_nodes + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32)
@@ -95,7 +100,7 @@ class ItemMixtures:
         )
 
     def _edges(self, chosen: Coords) -> tuple[Vector, Vector]:
-        """Each item's residual of some edges, (n, I), and its edge scores times residuals, (I,)."""
+        """Return each item's residual of some edges, (n, I), and its edge scores times residuals, (I,)."""
         owner = self.owner
         parts, products = np.empty((chosen.size, owner.n_items)), np.empty(owner.n_items)
         loss = owner.loss
@@ -106,7 +111,7 @@ class ItemMixtures:
 
     @cached_property
     def slopes(self) -> Vector:
-        """The slope of each item's dual loss at its share 1, weighed: - sum of scores times residuals, (I,)."""
+        """The weighted slope of each item's dual loss at its share 1: - sum of scores times residuals, (I,)."""
         owner, point = self.owner, self.point
         scores = point.scores if owner.offset is None else point.scores - owner.offset
         by_position = np.einsum("kn,kn->n", scores, point.evaluation.residual)
@@ -117,7 +122,7 @@ class ItemMixtures:
         """Return the point itself as mixtures: all shares are 1."""
         weights, losses = self.owner.weights, np.maximum(self.point.evaluation.item_losses, 0.0)
         others = -np.expm1(-losses)
-        others[(others < DECIDED) | (weights == 0)] = 0.0
+        others[(others < CERTAIN_PROBABILITY_GAP) | (weights == 0)] = 0.0
         moves = others > 0
         # H + pi log pi = (H - loss) + (1 - pi) loss, and H - loss is the slope of an unweighted item.
         a = np.zeros(losses.size)
@@ -125,7 +130,7 @@ class ItemMixtures:
         return Mixtures(weights, others, a, self.slopes.copy(), np.ones(losses.size))
 
     def dual_value(self, shares: Vector) -> float:
-        """Return the dual loss of the mixtures: the sum of their entropies, and what an offset adds."""
+        """Return the dual loss of the mixtures: the sum of their entropies, and the term of an offset."""
         losses = np.maximum(self.point.evaluation.item_losses, 0.0)
         pi, others = np.exp(-losses), -np.expm1(-losses)
         left = np.maximum(1.0 - shares * others, 0.0)
@@ -137,7 +142,7 @@ class ItemMixtures:
         return float(self.slopes @ shares + self.owner.weights @ entropies)
 
     def at_shares(self, shares: Vector) -> PartPoint:
-        """Return the point with the gradient of the mixtures: one inference pass where there are edges."""
+        """Return the point with the gradient of the mixtures: one inference pass if there are edges."""
         owner, point, evaluation = self.owner, self.point, self.point.evaluation
         residual = evaluation.residual * np.repeat(shares, np.diff(owner.map.offsets))
         edges = evaluation.edge_residual
@@ -151,43 +156,42 @@ class ItemMixtures:
         return out
 
 
-def item_bound(point: Any, penalty: Any) -> ItemBound | None:
-    """Bound the optimum of a likelihood under one l1 for all weights; None where shares of items are no help.
+def item_bound(point: Point, penalty: Penalty) -> ItemBound | None:
+    """Bound the optimum of a likelihood under one l1 for all weights; None if shares of items are of no use.
 
-    That is without l1, with unpenalised coordinates, whose gradients must stay 0, for other losses and bigram features,
-    for dense features, whose items have parts of all coordinates, where items have parts in too many coordinates, and
-    for sums over parts.
+    These are: no l1; unpenalised coordinates, whose gradients must stay 0; other losses and bigram features; dense
+    features, for which each item has parts of all coordinates; parts in too many coordinates; and sums over parts.
     """
     has_one_bound = penalty.is_separable and penalty.is_uniform and penalty.l1 > 0
     if point.whole is None:
         return None
     owner = point.objective.whole
-    is_apt = (
+    is_suited = (
         owner.loss.has_marginals
         and not owner.loss.edge_layout.has_contexts
         and isinstance(owner.map, SparseMap)
     )
-    if not (has_one_bound and is_apt) or penalty.unpenalised.size:
+    if not (has_one_bound and is_suited) or penalty.unpenalised.size:
         return None
     mixed = ItemMixtures(point.whole)
-    coords, mixtures = point.screen(NEAR * penalty.l1).coords, mixed.start()
+    coords, mixtures = point.screen(START_SHARE * penalty.l1).coords, mixed.start()
     if mixed.entries(coords) > 1:
         return None
     parts, bounds = mixed.parts(coords), bounds_of(point, penalty, coords)
     for n_sweeps in MAX_SWEEPS:
-        project_shares(bounds, penalty.l2, parts, mixtures, MARGIN, BEYOND, n_sweeps)
-        screening = mixed.at_shares(mixtures.shares).screen((1.0 + MARGIN) * penalty.l1)
-        outside = screening.coords[~found_in(coords, screening.coords)[1]]
-        wider = union(coords, outside)
-        if outside.size == 0 or mixed.entries(wider) > 1:
+        project_shares(bounds, penalty.l2, parts, mixtures, SWEEP_TOLERANCE, OVERSHOOT, n_sweeps)
+        screening = mixed.at_shares(mixtures.shares).screen((1.0 + SWEEP_TOLERANCE) * penalty.l1)
+        added = screening.coords[~found_in(coords, screening.coords)[1]]
+        wider = union(coords, added)
+        if added.size == 0 or mixed.entries(wider) > 1:
             break
         coords = wider
         del parts  # as large as the data, several times
         parts, bounds = mixed.parts(coords), bounds_of(point, penalty, coords)
     shares = mixtures.shares.copy()
     if penalty.l2 == 0:
-        lower_shares(bounds, parts, shares, STRICT, MAX_SWEEPS[-1])
-    # One factor for all shares makes the bound strict.
+        lower_shares(bounds, parts, shares, LOWERING_TOLERANCE, MAX_SWEEPS[-1])
+    # One factor for all shares makes the bound rigorous.
     screening = mixed.at_shares(shares).screen(penalty.l1)
     best = None
     for factor in penalty.dual_scales(screening.coords, screening.gradient):
@@ -198,8 +202,8 @@ def item_bound(point: Any, penalty: Any) -> ItemBound | None:
     return best
 
 
-def bounds_of(point: Any, penalty: Any, coords: Coords) -> Vector:
-    """The bounds on gradients: l1, and what l2 adds at weights that are not zero."""
+def bounds_of(point: Point, penalty: Penalty, coords: Coords) -> Vector:
+    """Return the bounds on gradients: l1, plus l2 |w_j| at weights that are not zero."""
     place, is_there = found_in(point.coords, coords)
     bounds = np.full(coords.size, penalty.l1)
     bounds[is_there] += penalty.l2 * np.abs(point.weights[place[is_there]])

@@ -1,17 +1,16 @@
-"""Node marginals of a likelihood at a point, read off its residuals; positions sampled by what these leave undecided.
+"""Node marginals of a likelihood at a point, from its residuals; samples of positions in proportion to their variance.
 
     p_t(k) = residual[k, t] / weight_t + [k is observed at t]
 
 Edges in the token-wise model: the Hessian as if the labels of different positions were independent. Under the product
-of the node marginals the transition e = (k, l) has, by Hoeffding's decomposition, a part that one position decides, as
-if the edge were a feature of that position with the values
+of the node marginals, Hoeffding's decomposition of the transition e = (k, l) has a part that depends on one position,
+as if the edge were a feature of that position with the values
 
     v_t = p_{t+1}(l) for state k,  p_{t-1}(k) for state l,
 
-and a part that two neighbours decide together. So edges meet nodes and each other in closed form, and the whole model
-is the covariance of a distribution: positive semidefinite. On CoNLL-2000 it took 55 passes to 17,060 where expected
-numbers of transitions, as the edges' diagonal, took 75. Shapes: N positions, K states, S sampled, E' edges of the
-model.
+and a part that depends on two neighbours together. So the covariances of edges with nodes and with each other have
+closed forms, and the whole model is the covariance of a distribution: positive semidefinite. Shapes: N positions, K
+states, S sampled, E' edges of the model.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Marginals:
 
     @cached_property
     def residual(self) -> Vector:
-        """Weighted marginals less the observed labels, (K, N)."""
+        """The weighted marginals minus the observed labels, (K, N)."""
         owner = self.part
         return self.loss.marginal_residual(self.point.evaluation, owner.position_weights)
 
@@ -67,12 +66,12 @@ class Marginals:
             return p
         observed, column = self.loss.states_of(self.loss.targets[positions])
         row = np.minimum(np.searchsorted(states, observed), states.size - 1)
-        is_asked = (states[row] == observed) & (inverse[column] > 0)
-        p[row[is_asked], column[is_asked]] += 1.0
+        is_present = (states[row] == observed) & (inverse[column] > 0)
+        p[row[is_present], column[is_present]] += 1.0
         return p
 
     def variance(self, states: NDArray[np.integer]) -> Vector:
-        """Return sum_k p_t(k) (1 - p_t(k)) over some states, (N,): what each position leaves undecided."""
+        """Return sum_k p_t(k) (1 - p_t(k)) over some states, (N,): the variance at each position."""
         owner, residual = self.part, self.residual
         out, n = np.zeros(owner.n_positions), owner.n_positions
         cuts = n * np.arange(N_PARTS + 1) // N_PARTS
@@ -87,12 +86,12 @@ class Marginals:
 def sample_positions(
     marginal_variance: NDArray[np.float64], weights: NDArray[np.float64], n_sampled: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Draw about `n_sampled` positions; returns them and the weight that each stands for, (S,) each.
+    """Draw about `n_sampled` positions; return them and their weights in the sample, (S,) each.
 
-    A position adds to the Hessian what it leaves undecided: it is drawn with a probability in proportion to weight_t
-    sqrt(undecided_t), undecided_t = sum_k p_t(k) (1 - p_t(k)), systematically and without chance, and counts by its
-    inverse. Drawn evenly, the sample of a well-fitted model would consist of decided positions, which have no
-    curvature: on the digit strings that took 369 passes, against 220.
+    A position adds its variance to the Hessian: it is drawn with a probability in proportion to weight_t
+    sqrt(variance_t), variance_t = sum_k p_t(k) (1 - p_t(k)), by deterministic systematic sampling, and has the inverse
+    probability as its weight. In an even sample of a well-fitted model the labels of nearly all positions would be
+    certain, without curvature.
     """
     if n_sampled >= weights.size:
         sampled = np.flatnonzero(weights > 0)
@@ -108,14 +107,14 @@ def sample_positions(
 
 
 def diagonal_scale(sampled: NDArray[np.float64], exact: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the diagonal of D with D sampled D = exact, (n,); 0 where the sample has nothing."""
+    """Return the diagonal of D with D sampled D = exact, (n,); 0 for entries that are 0 in the sample."""
     ratio = np.divide(exact, sampled, out=np.zeros_like(exact), where=sampled > 0)
     return np.sqrt(np.maximum(ratio, 0.0)).astype(np.float32)
 
 
 def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the variance of each edge's number of transitions over all items, (E',), as `EdgeModel` has it; that of
-    bigram features as if their transitions were independent."""
+    """Return the variance of each edge's number of transitions over all items, (E',), as in `EdgeModel`; for bigram
+    features as if their transitions were independent."""
     owner = marginals.part
     if edges.size == 0:
         return np.empty(0)
@@ -132,16 +131,15 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
         p = marginals.at(np.arange(owner.n_states), np.arange(owner.n_positions))
         others = marginals.loss.structure.variances(p, owner.position_weights, owner.pool)
         variances = np.concatenate([variances, others])
-    return np.maximum(
-        variances[edges], 0.0
-    )  # a difference: of decided positions it may be a rounding below 0
+    return np.maximum(variances[edges], 0.0)  # rounding of a difference can be negative
 
 
 class EdgeModel:
-    """Rows and columns of edges of a chain, from sampled positions; lists, since most positions allow few transitions.
+    """Rows and columns of a chain's edges, from sampled positions, as lists: nearly all transitions have probabilities
+    of about 0 at a position.
 
     edges : int64 (E',), sorted, by their numbers in the layout
-    sampled, shares : (S,), positions, and what each of them stands for
+    sampled, shares : (S,), positions and their weights in the sample
     """
 
     def __init__(
@@ -175,7 +173,7 @@ class EdgeModel:
         neighbours: NDArray[np.float64],
         occurrences: Occurrences,
     ) -> TransitionCounts:
-        """List the edges between the states `here` and `there` of the neighbours; faint transitions are left out."""
+        """List the edges between the states `here` and `there` of the neighbours, without very improbable ones."""
         ends = np.zeros(self.here.shape[1] + 1, np.int64)
         arrays = here, there, self.here, neighbours, self.owners, *occurrences
         count_transitions(*arrays, ends[1:])
@@ -198,7 +196,7 @@ class EdgeModel:
 
     @cached_property
     def _places(self) -> list[NDArray[np.intp]]:
-        """The places of the entries of outgoing, and those of incoming edges, among the entries of the mean."""
+        """The indices of the entries of outgoing and of incoming edges among the entries of the mean."""
         n = self.firsts.size
 
         def keys(ends: NDArray, edges: NDArray) -> NDArray[np.int64]:
@@ -210,7 +208,7 @@ class EdgeModel:
         ]
 
     def with_nodes(self, state: int) -> Sparse:
-        """Return what sum_t sqrt(share_t) x_t multiplies in the edges' covariance with a node weight, (S, E')."""
+        """Return the factors of sqrt(share_t) x_t in the edges' covariance with the weights of a state, (S, E')."""
         mean, values = self.mean, -self.mean.data
         for lists, places in zip((self.outgoing, self.incoming), self._places, strict=True):
             is_own = lists.here == state
@@ -219,7 +217,7 @@ class EdgeModel:
         return scipy.sparse.csr_array((values, mean.indices, mean.indptr), mean.shape)
 
     def with_edges(self) -> NDArray[np.float64]:
-        """Return the model of the edges among themselves, (E', E'): C_t at v, and C_t(k, k') C_{t+1}(l, l')."""
+        """Return the edge-edge block of the model, (E', E'): C_t at v, and C_t(k, k') C_{t+1}(l, l')."""
         out = np.zeros((self.firsts.size, self.firsts.size))
         add_edge_products(
             self.outgoing, self.incoming, self.firsts, self.seconds, self.here, self.after, self.shares, out

@@ -18,9 +18,16 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.sparse import union
-from crfqn.objectives.curvature import MOST_EDGES, STATE, Matrix, Operations, margin_model, token_model
+from crfqn.objectives.curvature import (
+    MAX_MODEL_EDGES,
+    STATE_OPERATIONS,
+    Matrix,
+    Operations,
+    margin_model,
+    token_model,
+)
 from crfqn.objectives.fingerprint import fingerprint
-from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, gram_product, with_edges
+from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, scores_of, sums_of, with_edges
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, ScoreLoss
 from crfqn.objectives.marginals import Marginals, edge_curvature
 from crfqn.objectives.support import Support
@@ -189,7 +196,7 @@ class Part:
 
     def statistics(self) -> PartStatistics:
         """Return the numbers that add up over the parts."""
-        inference = self.n_positions * (STATE * self.n_states + self.loss.edge_layout.plain.size)
+        inference = self.n_positions * (STATE_OPERATIONS * self.n_states + self.loss.edge_layout.plain.size)
         mean_occurrence = self.map.mean_occurrence
         entries = mean_occurrence * self.n_features
         sizes = self.n_items, self.n_positions, self.total_weight
@@ -239,7 +246,7 @@ class Part:
 
     def gram_product(self, table: Vector) -> Vector:
         """Return a table (k, F) times M, in float64 and without M."""
-        return gram_product(self.map, self.loss.hessian_bounds(self.weights)[0], table)
+        return sums_of(self.map, scores_of(self.map, table) * self.loss.hessian_bounds(self.weights)[0])
 
     def squared_ranges(self) -> tuple[Vector, Vector]:
         """Return the squares of the `Ranges` of this part, which add up."""
@@ -396,7 +403,7 @@ class PartPoint:
         part, nodes = self.part, self.part.split(coords)
         n_sampled = -(-n_sampled * part.n_positions // max(n_positions, 1))
         diagonal = self.squares(coords)[0] if diagonal is None else diagonal
-        if nodes.edges.size > max(MOST_EDGES, part.loss.edge_layout.n_pairs):
+        if nodes.edges.size > max(MAX_MODEL_EDGES, part.loss.edge_layout.n_pairs):
             return None
         if part.loss.has_marginals:
             return token_model(Marginals(self), nodes, diagonal, n_sampled, max_dense, share, passes)

@@ -1,7 +1,7 @@
-"""The weights that the training data speak for: pairs of a feature and a label, and transitions, that occur.
+"""The support: the weights of the pairs of a feature and a label, and of the transitions, that occur in training data.
 
-A model over these only is what CRFsuite trains unless it is asked for more. It is smaller, and it cannot say that a
-label is unlikely beside a feature with which it was never seen.
+CRFsuite trains these weights only, by default. The model is smaller, but a feature cannot lower the score of a label
+with which it never occurs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from crfqn.kernels.sparse import found_in
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.transition_rules import ends_of
 
-# A flag for each possible pair, while there are no more of them an entry of the data; else a sort.
-MOST_FLAGS = 8
+# Pairs are found by a table with a flag for each possible one, up to so many flags for each entry of the data, else by
+# a sort.
+MAX_FLAGS_PER_ENTRY = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Support:
     """Coordinates that may have a weight, of n_node_coords = K F and n_edges = E: sorted int64 each, None for all.
 
-    n_empty : the nodes, where all may have a weight, of features that only edges have: their weights stay 0.
+    n_empty : if all nodes may have a weight, the number of those whose features only edges have: they stay 0
     """
 
     n_node_coords: int
@@ -36,7 +37,7 @@ class Support:
 
     @property
     def n_coords(self) -> int:
-        """The number of weights that can be other than 0."""
+        """The number of weights that can be nonzero."""
         n_nodes = self.n_node_coords - self.n_empty if self.nodes is None else self.nodes.size
         return n_nodes + (self.n_edges if self.edges is None else self.edges.size)
 
@@ -52,7 +53,7 @@ class Support:
         return self.nodes is None and self.edges is None
 
     def contains(self, coords: Coords) -> NDArray[np.bool_]:
-        """Tell which of the sorted coordinates belong to the support."""
+        """Return which of the sorted coordinates belong to the support."""
         n_nodes = int(np.searchsorted(coords, self.n_node_coords))
         return np.concatenate(
             [
@@ -73,10 +74,10 @@ def observed_support(
     all_possible_states: bool,
     all_possible_transitions: bool,
 ) -> Support:
-    """Return the support of a chain's weights, all that the training data speak for: with `all_possible_states` pairs
-    of feature and label, with `all_possible_transitions` pairs of labels, need not occur in them.
+    """Return the support of a chain's weights: the pairs of feature and label that occur in the training data, all
+    pairs with `all_possible_states`; the transitions that occur, all with `all_possible_transitions`.
 
-    targets : int32 (N,), the observed labels. O(nnz log nnz + N) time, 16 bytes an entry of memory for a while.
+    targets : int32 (N,), the observed labels. O(nnz log nnz + N) time, 16 bytes an entry of temporary memory.
     """
     return Support(
         n_states * store.n_features,
@@ -90,7 +91,7 @@ def observed_pairs(store: FeatureStore, targets: NDArray[np.int32], n_states: in
     """Return k F + f for every feature f that some position labelled k has, sorted."""
     features = np.repeat(np.arange(store.n_features), np.diff(store.indptr))
     pairs = targets[store.indices].astype(np.int64) * store.n_features + features
-    if n_states * store.n_features > MOST_FLAGS * pairs.size:
+    if n_states * store.n_features > MAX_FLAGS_PER_ENTRY * pairs.size:
         return np.unique(pairs)
     is_there = np.zeros(n_states * store.n_features, bool)
     is_there[pairs] = True

@@ -1,8 +1,8 @@
 """Penalties: l1 |w_j| + l2/2 w_j^2 and norms of whole rows, with some coordinates unpenalised.
 
-The one definition of optimality lives here: `violation`, the distance of -g to the subdifferential, serves
-stopping, shrinking, tests and reports. A penalty also knows its conjugate, for certificates, and how to minimise a
-quadratic model under itself: a solver need not know which penalty it has.
+`violation`, the distance of -g to the subdifferential, is the only measure of optimality: of stopping, shrinking, tests
+and reports. A penalty also has a conjugate, for certificates, and minimises quadratic models plus itself, so that
+solvers do not depend on its class.
 """
 
 from crfqn.penalties.elastic_net import ElasticNet

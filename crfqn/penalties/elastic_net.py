@@ -6,14 +6,15 @@ Shapes: n coordinates that are passed in as `coords`, sorted int64, with their w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.kernels.coordinate_descent import Subproblem, descend
-from crfqn.penalties.penalty import NO_RIDGE, Partition, Penalty, Ridge
+from crfqn.penalties.factors import FeatureFactors
+from crfqn.penalties.penalty import NO_RIDGE, LocalPenalty, Partition, Penalty, Ridge
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,24 +25,25 @@ class ElasticNet(Penalty):
     ----------
     l1, l2 : float >= 0, in nats a unit of weight: the loss is a sum over items, not a mean.
     unpenalised : sorted ndarray of int64: coordinates without penalty (intercepts).
-    ridge : Ridge: coordinates with an L2 term of their own and no L1.
-    feature_factors : FeatureFactors, optional: they multiply the strengths of weights.
+    ridge : Ridge: coordinates with another L2 term and no L1.
+    feature_factors : FeatureFactors, optional: factors of the strengths of weights.
     """
 
-    is_separable: ClassVar[bool] = True
+    is_separable = is_row_separable = True
 
     l1: float = 0.0
     l2: float = 0.0
     unpenalised: Coords = field(default_factory=lambda: NO_COORDS)
     ridge: Ridge = NO_RIDGE
-    feature_factors: Any = field(default=None, kw_only=True)
+    feature_factors: FeatureFactors | None = field(default=None, kw_only=True)
 
     def at(self, coords: Coords) -> LocalElasticNet:
-        return LocalElasticNet(self.l1_of(coords), self.l2_of(coords))
+        l1 = self.l1_of(coords)
+        return LocalElasticNet(Partition.single(coords.size), l1, l1, self.l2_of(coords))
 
     def screen(self, point: Any) -> Screening:
-        """Return the coordinates of weights and with |gradient| above l1, and those of the ridge; unpenalised ones may
-        be missing."""
+        """Return the coordinates that have a weight or |gradient| > l1, and those of the ridge; unpenalised ones may be
+        missing."""
         screening = point.screen(self.min_l1)
         if self.feature_factors is not None:
             screening = self._may_move(screening, point)
@@ -49,21 +51,13 @@ class ElasticNet(Penalty):
 
 
 @dataclass(frozen=True, eq=False)
-class LocalElasticNet:
-    """The elastic net at some coordinates, its strengths l1 and l2 found once, (n,)."""
+class LocalElasticNet(LocalPenalty):
+    """The elastic net at n coordinates, which are a block each; threshold : l1."""
 
+    blocks: Partition
+    threshold: Vector
     l1: Vector
     l2: Vector
-
-    @property
-    def blocks(self) -> Partition:
-        """Every coordinate is a block of its own."""
-        return Partition.single(self.l1.size)
-
-    @property
-    def threshold(self) -> Vector:
-        """The bound that `dual_norm` of each zero has to exceed before it moves, (n,)."""
-        return self.l1
 
     def dual_norm(self, w: Vector, g: Vector) -> Vector:
         """Return |g| of zeros, infinite for other weights, (n,)."""
@@ -87,25 +81,24 @@ class LocalElasticNet:
         return float(self.violation(w, g).max(initial=0.0))
 
     def conjugate(self, g: Vector) -> float:
-        """Return the conjugate at -g; infinite where |g| is above l1 at a coordinate without l2."""
+        """Return the conjugate at -g; infinite if |g| exceeds l1 at a coordinate without l2."""
         if not self.l1.any() and self.l2.all():
             return 0.5 * float(g @ (g / self.l2))
         excess = np.maximum(np.abs(g) - self.l1, 0.0)
-        # A few roundings above the bound are the rounding of the scale that put the gradient on it.
-        excess[excess <= 1e-14 * self.l1] = 0.0
+        excess[excess <= 1e-14 * self.l1] = 0.0  # rounding of the scale by which the gradient was multiplied
         if np.any((self.l2 == 0) & (excess > 0)):
             return np.inf
         return float(np.sum(excess**2 / np.where(self.l2 > 0, 2 * self.l2, 1.0)))
 
     def largest_scale(self, g: Vector) -> float:
-        """Return the largest s <= 1 with which s g obeys all bounds; 0 if only 0 does."""
-        above = (np.abs(g) > self.l1) & ((self.l1 > 0) | (self.l2 == 0))  # under l2 alone nothing is a bound
+        """Return the largest s <= 1 with which s g is feasible; 0 if only 0 is."""
+        above = (np.abs(g) > self.l1) & ((self.l1 > 0) | (self.l2 == 0))  # l2 alone bounds nothing
         bounds = np.where(self.l1[above] > 0, self.l1[above], np.nan)
         largest_ratio = float(np.max(np.abs(g[above]) / bounds, initial=1.0))
         return 1.0 / largest_ratio if np.isfinite(largest_ratio) else 0.0
 
     def gradient(self, w: Vector) -> Vector:
-        """Return the gradient (n,) at weights of which only unpenalised ones may be zero."""
+        """Return the gradient (n,) at weights that are not zero unless they are unpenalised."""
         return np.sign(w) * self.l1 + self.l2 * w
 
     def hessian_times(self, w: Vector, d: Vector) -> Vector:
@@ -113,7 +106,7 @@ class LocalElasticNet:
         return self.l2 * d
 
     def descend(self, problem: Subproblem, d: Vector, base_d: NDArray[np.float32]) -> int:
-        """Solve the quadratic model for d, by coordinate; returns the number of sweeps made. Parameters as in
+        """Minimise the quadratic model over d, by coordinate; returns the number of sweeps. Parameters as of
         `kernels.coordinate_descent.descend`."""
         work = np.empty_like(d), np.empty(problem.model.q.shape[1])
         return descend(problem, self.l1, self.l2, d, base_d, *work)

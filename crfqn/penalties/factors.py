@@ -2,9 +2,9 @@
 
     sum_f v_f (l1 ||w_f||_1 + l2/2 ||w_f||^2 + group_l1 ||w_f||),    v_f >= 0, 0: the feature is not penalised
 
-This is `penalty.factor` of glmnet (Friedman, Hastie and Tibshirani 2010), and with factors from an earlier fit the
-adaptive lasso (Zou 2006). Factors are not rescaled: glmnet divides them by their mean, so that its lambda is another
-strength than l1 here. Transitions of a chain and penalised intercepts have the factor 1.
+These are glmnet's `penalty.factor` (Friedman, Hastie and Tibshirani 2010), and with factors from an earlier fit the
+adaptive lasso (Zou 2006). Factors are not rescaled: glmnet divides them by their mean, so that its lambda differs from
+l1 here. Transitions of a chain and penalised intercepts have the factor 1.
 
 Shapes: F columns of features, K states; n coordinates that are passed in as `coords`, sorted int64.
 """
@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
 from crfqn.messages import shorten
-from crfqn.penalties.penalty import Layout
 
-EXPECTED = "penalty_factors: expected finite numbers >= 0"
-ANY = "*"  # in a name: any characters
+EXPECTED_FACTORS = "penalty_factors: expected finite numbers >= 0"
+WILDCARD = "*"  # in a name: any characters
 
 
 class FeatureFactors(NamedTuple):
@@ -61,24 +61,40 @@ class FeatureFactors(NamedTuple):
         )
 
 
-def factors_by_column(factors: Any, names: Sequence[str] | None, n_features: int) -> Vector:
+class Layout(NamedTuple):
+    """The weights that a penalty is made for: F features and K states, the unpenalised coordinates, the norm of groups.
+
+    feature_groups : int64 (F,), the block of each feature if groups are blocks of features within a state, or None
+    """
+
+    n_features: int
+    n_states: int
+    unpenalised: Coords
+    norm: str = "l2"
+    feature_factors: FeatureFactors | None = None
+    feature_groups: Coords | None = None
+
+
+def factors_by_column(
+    factors: ArrayLike | Mapping[str, float], names: Sequence[str] | None, n_features: int
+) -> Vector:
     """Return the factor of each of F = `n_features` columns, float64 (F,).
 
-    factors : array-like, shape (F,), or mapping of names, or of patterns with `*` for any characters, to factors: a
-        name goes before patterns and a later pattern before an earlier one; other features have 1
-    names : of the columns, None where they have none
+    factors : array-like, shape (F,), or mapping of names, or of patterns with `*` for any characters, to factors. Names
+        have precedence over patterns, later patterns over earlier ones; other features have 1.
+    names : the names of the columns, None if they have none
 
     Raises
     ------
     InputError
-        Says which entry is no finite number >= 0, which name or pattern no feature has, what length was expected.
+        For entries that are no finite numbers >= 0, names or patterns that no feature has, and another length.
     """
     if isinstance(factors, Mapping):
         return _factors_by_name(factors, names)
     try:
         out = np.asarray(factors, np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{EXPECTED}, or a dict name -> factor, got {shorten(factors)}") from None
+        raise InputError(f"{EXPECTED_FACTORS}, or a dict name -> factor, got {shorten(factors)}") from None
     if out.shape != (n_features,):
         raise InputError(
             f"penalty_factors: expected {n_features} factors, one for each feature, got an array of shape {out.shape}"
@@ -86,24 +102,24 @@ def factors_by_column(factors: Any, names: Sequence[str] | None, n_features: int
     wrong = np.flatnonzero(~(np.isfinite(out) & (out >= 0)))
     if wrong.size:
         name = f"feature {wrong[0]}" if names is None else shorten(names[wrong[0]])
-        raise InputError(f"{EXPECTED}, got {out[wrong[0]]} for {name}")
+        raise InputError(f"{EXPECTED_FACTORS}, got {out[wrong[0]]} for {name}")
     return out
 
 
-def _factors_by_name(factors: Mapping[str, Any], names: Sequence[str] | None) -> Vector:
+def _factors_by_name(factors: Mapping[str, float], names: Sequence[str] | None) -> Vector:
     for name, factor in factors.items():
         is_number = isinstance(factor, (int, float, np.number)) and not isinstance(factor, bool)
         if not (isinstance(name, str) and is_number and np.isfinite(factor) and factor >= 0):
-            raise InputError(f"{EXPECTED} by name, got {shorten(factor)} for {shorten(name)}")
+            raise InputError(f"{EXPECTED_FACTORS} by name, got {shorten(factor)} for {shorten(name)}")
     if names is None:
         raise InputError(
             "penalty_factors: expected an array of a factor for each column, as the features have no names, "
             f"got a dict of {len(factors)} names"
         )
     out = np.ones(len(names))
-    patterns = {name: factor for name, factor in factors.items() if ANY in name}
+    patterns = {name: factor for name, factor in factors.items() if WILDCARD in name}
     for pattern, factor in patterns.items():
-        matches = re.compile(".*".join(map(re.escape, pattern.split(ANY))), re.DOTALL).fullmatch
+        matches = re.compile(".*".join(map(re.escape, pattern.split(WILDCARD))), re.DOTALL).fullmatch
         columns = [column for column, name in enumerate(names) if matches(name)]
         if not columns:
             raise InputError(

@@ -1,32 +1,35 @@
-"""Base of the penalties: strengths by coordinate, and norms of blocks or none.
+"""Base of the penalties: strengths by coordinate, and norms of blocks if there are any.
 
     sum_j (l1_j |w_j| + l2_j/2 w_j^2) + sum_b group_b ||w_b||
 
 The strengths are those that the user sets, times the factor of the feature if features have factors. They are 0 at
-unpenalised coordinates; a coordinate of the ridge has an l2 of its own and nothing else.
+unpenalised coordinates; coordinates of the ridge have another l2 and no l1.
 Shapes: n coordinates passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from functools import partialmethod
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.errors import InputError
+from crfqn.kernels.coordinate_descent import Subproblem
 from crfqn.kernels.row_norm import RowStrengths
 from crfqn.kernels.sparse import entries_at, found_in, places, union
+from crfqn.penalties.factors import FeatureFactors, Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partition:
-    """Partition of n coordinates into blocks, whose weights a group penalty sets to zero together or not at all.
+    """Partition of n coordinates into blocks; a group penalty sets all weights of a block to zero, or none.
 
-    order : a permutation (n,); starts : (n_blocks + 1,). Block b has the coordinates in the places order[starts[b]] ...
+    order : a permutation (n,); starts : (n_blocks + 1,). The coordinates of block b are order[starts[b]] ...
         order[starts[b + 1] - 1].
     """
 
@@ -54,22 +57,12 @@ class Partition:
         """The number of coordinates of each block, (n_blocks,)."""
         return np.diff(self.starts)
 
-    @property
-    def firsts(self) -> NDArray[np.int64]:
-        """The place of the first coordinate of each block, (n_blocks,)."""
-        return self.order[self.starts[:-1]]
+    def reduce(self, ufunc: np.ufunc, values: NDArray) -> NDArray:
+        """Return the reduction of values (n,) by a ufunc over each block, (n_blocks,)."""
+        return ufunc.reduceat(values[self.order], self.starts[:-1]) if self.n_blocks else np.empty(0)
 
-    def total(self, values: NDArray) -> NDArray:
-        """Return the sum of values (n,) over each block, (n_blocks,)."""
-        return np.add.reduceat(values[self.order], self.starts[:-1]) if self.n_blocks else np.empty(0)
-
-    def largest(self, values: NDArray) -> NDArray:
-        """Return the largest of values (n,) in each block, (n_blocks,)."""
-        return np.maximum.reduceat(values[self.order], self.starts[:-1]) if self.n_blocks else np.empty(0)
-
-    def squares(self, values: NDArray) -> NDArray:
-        """Return the sum of the squares of values (n,) over each block, (n_blocks,)."""
-        return self.total(values * values)
+    total = partialmethod(reduce, np.add)
+    largest = partialmethod(reduce, np.maximum)
 
     def restricted_to(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], Partition]:
         """Return the places of the chosen blocks' coordinates, and the partition of these alone."""
@@ -80,29 +73,14 @@ class Partition:
         return places, Partition(np.arange(places.size), starts)
 
     def spread(self, per_block: NDArray) -> NDArray:
-        """Return each block's number, of (n_blocks,), at all of its coordinates, (n,)."""
+        """Return each block's value, (n_blocks,), at all of its coordinates, (n,)."""
         out = np.empty(self.order.size, per_block.dtype)
         out[self.order] = np.repeat(per_block, self.sizes)
         return out
 
 
-class Layout(NamedTuple):
-    """What a penalty is made for: F features and K states, the coordinates without penalty, the norm of groups.
-
-    feature_factors : `crfqn.penalties.factors.FeatureFactors`, or None
-    feature_groups : int64 (F,), the block of each feature if groups are blocks of features within a state, or None
-    """
-
-    n_features: int
-    n_states: int
-    unpenalised: Coords
-    norm: str = "l2"
-    feature_factors: Any = None
-    feature_groups: Coords | None = None
-
-
 class Ridge(NamedTuple):
-    """Coordinates (sorted) under l2/2 w_j^2 alone, in the place of what the penalty has for all others."""
+    """Coordinates (sorted) with the penalty l2/2 w_j^2 instead of that of all others."""
 
     coords: Coords
     l2: float
@@ -112,8 +90,8 @@ NO_RIDGE = Ridge(NO_COORDS, 0.0)
 
 
 class PenalisedRows(NamedTuple):
-    """A penalty of whole rows that has the same strengths for all but the unpenalised ones; unpenalised : sorted
-    int64, the features of these."""
+    """A penalty of whole rows with the same strengths for all but the unpenalised ones; unpenalised : the features of
+    these, sorted int64."""
 
     strengths: RowStrengths
     unpenalised: Coords
@@ -123,31 +101,64 @@ class PenalisedRows(NamedTuple):
         return found_in(self.unpenalised, features)[1]
 
 
+class LocalPenalty:
+    """Base of a penalty at n coordinates: what depends on them, but not on the weights, is computed once.
+
+    blocks : the weights of a block leave zero together or not at all, when their `dual_norm(w, g)`, (n,), which is
+        infinite if the block is not zero, exceeds `threshold`, (n,)
+    l1, l2 : the strengths, by block; group : those of the norms of groups
+    value(w), violation(w, g), largest_violation(w, g), conjugate(g), prox(w, step) : as of `Penalty`
+    largest_scale(g) : the largest s <= 1 with which s g is feasible
+    gradient(w), hessian_times(w, d) : derivatives at weights that are not zero; None for a Hessian of 0
+    descend(problem, d, base_d) : coordinate descent on a quadratic model (`kernels/coordinate_descent.py`)
+    """
+
+    blocks: Partition
+    threshold: Vector
+    l1: Vector
+    l2: Vector
+    group: Vector
+    dual_norm: Callable[[Vector, Vector], Vector]
+    value: Callable[[Vector], float]
+    violation: Callable[[Vector, Vector], Vector]
+    largest_violation: Callable[[Vector, Vector], float]
+    conjugate: Callable[[Vector], float]
+    prox: Callable[[Vector, float], Vector]
+    largest_scale: Callable[[Vector], float]
+    gradient: Callable[[Vector], Vector]
+    hessian_times: Callable[[Vector, Vector], Vector | None]
+    descend: Callable[[Subproblem, Vector, NDArray[np.float32]], int]
+
+
 class Penalty:
     """A convex penalty over all coordinates but the unpenalised ones and those of `ridge`.
 
-    A subclass is a frozen dataclass with these fields, `at`, the penalty at some coordinates, and
-    screen(point) : the blocks that may leave zero, whole, and perhaps others, with the gradient there.
-    Solvers ask its properties, never for its class.
+    A subclass is a frozen dataclass with these fields and two methods: at(coords), the penalty at some coordinates, and
+    screen(point), the blocks that may leave zero, whole, and perhaps others, with the gradient there.
+    Solvers read its properties, never its class.
 
     is_separable : whether it has no blocks: it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2
-    has_hidden_kinks : whether it has kinks elsewhere than at zero, which Newton's method does not see past
+    is_row_separable : whether it is a sum over rows, the weights of all states of a feature
+    has_hidden_kinks : whether it has kinks other than at zero, which Newton's method does not take into account
     l1, l2, group_l1 : the strengths that the user sets; those of each weight are `l1_of` and `l2_of`
     unpenalised : sorted int64, the coordinates without penalty
-    feature_factors : `crfqn.penalties.factors.FeatureFactors`, which multiply the strengths of weights, or None;
-        coordinates of factor 0 are unpenalised
+    feature_factors : factors of the strengths of weights, or None; coordinates of factor 0 are unpenalised
+    min_factor : the smallest factor of a penalised weight
     """
 
     STRENGTHS: ClassVar[tuple[str, ...]] = ("l1", "l2")  # its fields that `scaled` multiplies
     is_separable: ClassVar[bool] = False
-    has_hidden_kinks: Any = False
+    is_row_separable: ClassVar[bool] = False
+    has_hidden_kinks: bool = False
     l1: float
     l2: float
     group_l1: float = 0.0
     unpenalised: Coords
     ridge: Ridge = NO_RIDGE
-    feature_factors: Any = None
-    screen: Any
+    feature_factors: FeatureFactors | None = None
+    min_factor: float
+    at: Callable[[Coords], LocalPenalty]
+    screen: Callable[[Any], Screening]
 
     def __post_init__(self) -> None:
         """Raise InputError for strengths that are negative or not finite."""
@@ -158,33 +169,31 @@ class Penalty:
         l2 = self.ridge.l2
         if not (np.isfinite(l2) and l2 >= 0):
             raise InputError(f"ridge: expected a finite l2 >= 0, got {l2!r}")
-        if self.feature_factors is not None:
-            unpenalised = union(self.unpenalised, self.feature_factors.zeros())
-            object.__setattr__(self, "unpenalised", unpenalised)  # frozen otherwise
+        factors = self.feature_factors
+        object.__setattr__(
+            self, "min_factor", 1.0 if factors is None else factors.minimum
+        )  # frozen otherwise
+        if factors is not None:
+            object.__setattr__(self, "unpenalised", union(self.unpenalised, factors.zeros()))
 
     @classmethod
-    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Any:
-        """Return the penalty of these strengths by name, as estimators make it (`crfqn/choices.py`)."""
+    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Self:
+        """Return the penalty of strengths by name, as estimators make it (`crfqn/choices.py`)."""
         names = {each.name for each in fields(cls)}  # type: ignore[arg-type]
         of_layout = {name: value for name, value in layout._asdict().items() if name in names}
         return cls(**{name: strengths[name] for name in cls.STRENGTHS}, **of_layout)
 
     def with_strengths(self, **strengths: float) -> Penalty:
-        """Return the penalty with other strengths, by the names that users give them; one whose fields are not the
-        users' strengths has its own."""
+        """Return the penalty with other strengths, by the names of users; a class whose fields are not the strengths of
+        users overrides it."""
         return replace(self, **strengths)  # type: ignore[type-var]
 
     def strengths_at(self, name: str, coords: Coords, gradient: Vector) -> Vector:
-        """Return, for each penalised weight or block at zero, the strength `name` above which its gradient leaves it at
-        zero, the others as they are."""
+        """Return, for each penalised weight or block at zero, the strength `name` above which it stays at zero, the
+        other strengths unchanged."""
         l1_of_unit = self.with_strengths(**{name: 1.0}).l1_of(coords)
         is_penalised = l1_of_unit > 0
         return np.abs(gradient[is_penalised]) / l1_of_unit[is_penalised]
-
-    @property
-    def min_factor(self) -> float:
-        """The smallest factor of a penalised weight."""
-        return 1.0 if self.feature_factors is None else self.feature_factors.minimum
 
     @property
     def min_l1(self) -> float:
@@ -193,47 +202,32 @@ class Penalty:
 
     @property
     def min_threshold(self) -> float:
-        """The smallest |gradient| above which a single weight at zero can leave zero, the other gradients of its block
-        being 0; the unit of violations if nothing is proved. It is 0 without kinks at zero."""
+        """The smallest |gradient| above which a single weight at zero can leave zero if the other gradients of its
+        block are 0; the unit of violations if nothing is proved. It is 0 without kinks at zero."""
         return self.min_l1 + self.min_factor * self.group_l1
 
     @property
     def needs_check(self) -> bool:
-        """Whether a training compares `l1_of` at all coordinates with `min_l1`: a subclass has strengths of its own."""
+        """Whether a training compares `l1_of` at all coordinates with `min_l1`: a subclass overrides the strengths."""
         return type(self).l1_of is not Penalty.l1_of or type(self).l2_of is not Penalty.l2_of
 
     @property
     def has_one_l1(self) -> bool:
-        """Whether `l1` and `l2` are the strengths wherever there is a kink at zero."""
+        """Whether `l1` and `l2` are the strengths of all coordinates with a kink at zero."""
         return not self.needs_check and self.feature_factors is None
 
     @property
     def is_uniform(self) -> bool:
-        """Whether `l1` and `l2` are the strengths at every coordinate that is penalised."""
+        """Whether `l1` and `l2` are the strengths of all penalised coordinates."""
         return self.has_one_l1 and not self.ridge.coords.size
 
     @property
     def is_quadratic(self) -> bool:
-        """Whether it is l2_of/2 w_j^2 alone, without L1 and blocks."""
+        """Whether it is the sum of l2_of/2 w_j^2, without L1 and blocks."""
         return self.l1 == self.group_l1 == 0 and type(self).l1_of is Penalty.l1_of
 
-    @property
-    def is_row_separable(self) -> bool:
-        """Whether it is a sum over rows, the weights of all states of a feature; every separable penalty is one."""
-        return self.is_separable
-
-    def at(self, coords: Coords) -> Any:
-        """Return the penalty at n coordinates: what belongs to them, but not to the weights, is found once.
-
-        It has `blocks`, whose weights leave zero all or none, when their `dual_norm(w, g)` exceeds `threshold`, both
-        (n,) and the norm infinite where a block is not zero; `value(w)`, `violation(w, g)`, `largest_violation(w, g)`,
-        `gradient(w)`, `hessian_times(w, d)` (None: zero) and `descend(problem, d, base_d)`, coordinate descent
-        on a quadratic model (`kernels/coordinate_descent.py`).
-        """
-        raise NotImplementedError
-
     def rows(self, n_features: int, n_states: int) -> PenalisedRows:
-        """Return the penalty of rows, where it `is_row_separable` and `is_uniform`; InputError where some weights of a
+        """Return the penalty of rows if it `is_row_separable` and `is_uniform`; InputError if some weights of a
         feature, but not all of them, are unpenalised."""
         features, counts = np.unique(self.unpenalised % n_features, return_counts=True)
         if np.any(counts != n_states):
@@ -246,7 +240,7 @@ class Penalty:
         )
 
     def scaled(self, factor: float) -> Penalty:
-        """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
+        """Return the penalty with all strengths times `factor`, for a loss over this fraction of the items."""
         strengths = {name: factor * getattr(self, name) for name in self.STRENGTHS}
         ridge = self.ridge._replace(l2=factor * self.ridge.l2)
         return replace(self, **strengths, ridge=ridge)  # type: ignore[type-var]
@@ -260,8 +254,8 @@ class Penalty:
         return self.strengths_of(coords, self.l2, self.ridge.l2)
 
     def strengths_of(self, coords: Coords, strength: float, of_ridge: float) -> Vector:
-        """Return a strength times the factor of each coordinate, another at those of the ridge, 0 at unpenalised ones,
-        (n,)."""
+        """Return a strength times the factor of each coordinate, `of_ridge` at those of the ridge, 0 at unpenalised
+        ones, (n,)."""
         strengths = np.full(coords.size, strength)
         if self.feature_factors is not None:
             strengths *= self.feature_factors.at(coords)
@@ -300,11 +294,11 @@ class Penalty:
         return Screening(coords, gradient)
 
     def norm_bounds(self, value: float) -> tuple[float, float]:
-        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`."""
+        """Return upper bounds on the L1 and Euclidean norms of penalised weights with a penalty of `value` or less."""
         l1, l2, group = (self.min_factor * strength for strength in (self.l1, self.l2, self.group_l1))
         l1_norm = value / l1 if l1 > 0 else np.inf
         l2_norm = min(l1_norm, float(np.sqrt(2.0 * value / l2)) if l2 > 0 else np.inf)
-        if group > 0:  # the lengths of blocks sum to a bound of the length of all weights
+        if group > 0:  # the sum of the blocks' lengths bounds the length of all weights
             l2_norm = min(l2_norm, float(self.lengths_per_norm * value / group))
         n, l2 = self.ridge.coords.size, self.ridge.l2
         if not n:
@@ -330,14 +324,14 @@ class Penalty:
         return self.at(coords).violation(w, g)
 
     def conjugate(self, coords: Coords, g: Vector) -> float:
-        """Return the conjugate at -g, subtracted in the dual value; infinite where the dual point is infeasible.
+        """Return the conjugate at -g, which the dual value subtracts; infinite if the dual point is infeasible.
 
-        `coords` must hold every coordinate, or every row, whose gradient is above its bound.
+        `coords` must contain every coordinate, or every row, whose gradient exceeds its bound.
         """
         return self.at(coords).conjugate(g)
 
     def dual_scales(self, coords: Coords, g: Vector) -> list[float]:
-        """Return factors s to try in a certificate: s g is feasible, or has a small conjugate."""
+        """Return factors s to try in a certificate: s g is feasible, or its conjugate is small."""
         local = self.at(coords)
         largest = local.largest_scale(g)
         scales = [largest] if largest > 0 else []
@@ -349,7 +343,7 @@ class Penalty:
 def are_members(coords: Coords, members: Coords) -> NDArray[np.bool_]:
     """Return a mask of the coordinates, distinct ones in any order, that are among sorted others, (n,)."""
     place, is_there = found_in(coords, members)
-    if not is_there.all():  # or found nowhere, where the coordinates are in another order
+    if not is_there.all():  # some are missing, or the coordinates are not sorted
         return found_in(members, coords)[1]
     mask = np.zeros(coords.size, bool)
     mask[place] = True

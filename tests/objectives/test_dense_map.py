@@ -11,7 +11,12 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.linear import feature_map
 from crfqn.objectives.linear.dense_map import DenseMap, HStackMap
-from crfqn.objectives.linear.feature_map import FEATURES, POSITIONS, CoordinateParts, scores_of
+from crfqn.objectives.linear.feature_map import (
+    MAX_TILE_POSITIONS,
+    MIN_TILE_FEATURES,
+    CoordinateParts,
+    scores_of,
+)
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood, MultinomialLogistic
@@ -24,14 +29,18 @@ from crfqn.structures.chain import Chain
 from crfqn.threads import Pool
 
 N_STATES = 3
-SHAPES = {"small": (37, 5), "two tiles": (POSITIONS + 11, 7), "two feature tiles": (50, FEATURES + 9)}
+SHAPES = {
+    "small": (37, 5),
+    "two tiles": (MAX_TILE_POSITIONS + 11, 7),
+    "two feature tiles": (50, MIN_TILE_FEATURES + 9),
+}
 
 
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     """Slabs and tiles of the least sizes, of which small arrays have several."""
-    monkeypatch.setattr(feature_map, "SUMS", 1)
-    monkeypatch.setattr(feature_map, "TILE_NUMBERS", 1)
+    monkeypatch.setattr(feature_map, "TILE_SUMS", 1)
+    monkeypatch.setattr(feature_map, "TILE_ENTRIES", 1)
 
 
 def make_maps(shape="small", dtype=np.float64, order="C", has_constant=True, n_threads=1, seed=0):

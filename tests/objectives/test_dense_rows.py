@@ -7,7 +7,7 @@ from problems import curvature_at
 
 from crfqn.data.features import FeatureStore
 from crfqn.objectives.linear.feature_map import CoordinateParts
-from crfqn.objectives.linear.sparse_map import MOST_STATES, SparseMap, add_row_image, fills_rows
+from crfqn.objectives.linear.sparse_map import MAX_ROW_STATES, SparseMap, add_row_image, fills_rows
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.threads import Pool
 
@@ -48,7 +48,7 @@ def test_against_dense_products(n_states, is_binary, share):
 
 @pytest.mark.parametrize(
     ("n_states", "change"),
-    [(16, {"share": 0.2}), (16, {"density": 0.05}), (MOST_STATES + 1, {}), (1, {"share": 1.0})],
+    [(16, {"share": 0.2}), (16, {"density": 0.05}), (MAX_ROW_STATES + 1, {}), (1, {"share": 1.0})],
 )
 def test_where_it_does_not_pay(n_states, change):
     _, store, split, _ = problem(n_states, **change)

@@ -105,13 +105,13 @@ class TestGram:
         np.testing.assert_allclose(found, (dense.T * c) @ dense, rtol=1e-12, atol=1e-12)
 
     def test_blocks_tiles_and_threads(self):
-        x = rows_of(2 * gram.FEWEST_ROWS + 3, gram.BLOCK + 5)
+        x = rows_of(2 * gram.MIN_TILE_ROWS + 3, gram.GRAM_BLOCK_FEATURES + 5)
         found = []
         for n_threads in (1, 2):
             with Pool(n_threads) as pool:
                 total = gram.GramSum(x.shape[1], pool)
-                for first in range(0, x.shape[0], gram.FEWEST_ROWS):
-                    part = slice(first, first + gram.FEWEST_ROWS)
+                for first in range(0, x.shape[0], gram.MIN_TILE_ROWS):
+                    part = slice(first, first + gram.MIN_TILE_ROWS)
                     total.add(x[part])
                 found.append(total.matrix())
         assert found[0].tobytes() == found[1].tobytes()

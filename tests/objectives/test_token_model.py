@@ -19,7 +19,7 @@ from references import BigramProblem, finite_differences, random_problem
 from crfqn import ChainCRF
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.curvature import FAINT
-from crfqn.objectives.curvature import LEAST, dense_model, sparse_model, token_model
+from crfqn.objectives.curvature import DROP_TOLERANCE, dense_model, sparse_model, token_model
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.marginals import EdgeModel, Marginals, edge_curvature, sample_positions
@@ -64,7 +64,7 @@ def form(request):
         np.testing.assert_allclose(found, found.T, rtol=1e-5, atol=1e-6)
         return found.astype(float)
 
-    build.least = LEAST if request.param == "sparse" else 0.0
+    build.least = DROP_TOLERANCE if request.param == "sparse" else 0.0
     return build
 
 
@@ -393,7 +393,7 @@ class TestLargerModels:
         point, coords, _ = text
         whole = sparse_form(point, coords, EVERY)
         for numbers in (1, 7 * coords.size, 100 * coords.size):
-            found = sparse_model(*parts_of(point, coords), EVERY, block_numbers=numbers)
+            found = sparse_model(*parts_of(point, coords), EVERY, block_pairs=numbers)
             assert (found != whole).nnz == 0
 
     def test_entries_are_left_out_where_they_are_small(self, text):
@@ -401,9 +401,9 @@ class TestLargerModels:
         found = sparse_form(point, coords, EVERY)
         stored = sp.csr_array((np.ones(found.nnz), found.indices, found.indptr), found.shape).toarray() > 0
         share = in_units(expected)
-        assert stored[np.abs(share) > LEAST + FAINT].all()
-        np.fill_diagonal(share, LEAST)  # it is stored, whatever it is
-        assert not stored[np.abs(share) < LEAST - FAINT].any()
+        assert stored[np.abs(share) > DROP_TOLERANCE + FAINT].all()
+        np.fill_diagonal(share, DROP_TOLERANCE)  # it is stored, whatever it is
+        assert not stored[np.abs(share) < DROP_TOLERANCE - FAINT].any()
         assert 0.001 < stored.mean() < 0.2  # most pairs never meet
         assert np.count_nonzero((share != 0) & ~stored) > 100
 
@@ -421,7 +421,7 @@ class TestLargerModels:
         point, coords, _ = text
         dense, sparse = dense_form(point, coords, 500), sparse_form(point, coords, 500)
         lost = np.abs(in_units(dense) - in_units(sparse.toarray()))
-        assert lost.max() < 10 * LEAST  # small entries leave before the scaling to the diagonal
+        assert lost.max() < 10 * DROP_TOLERANCE  # small entries leave before the scaling to the diagonal
 
 
 class TestWhichForm:
@@ -449,27 +449,27 @@ class TestWhichForm:
         assert isinstance(
             curvature_at(point).matrix(coords, 1500, 6000), np.ndarray
         )  # nothing to compile for
-        monkeypatch.setattr("crfqn.objectives.curvature.LITTLE", 0)
+        monkeypatch.setattr("crfqn.objectives.curvature.SMALL_PRODUCT", 0)
         assert sp.issparse(curvature_at(point).matrix(coords, 1500, 6000))
 
     def test_many_meetings_are_products(self):
         point, coords = self.point(self.MEET_ALWAYS)
-        assert isinstance(self.model(point, coords, 1500, 6000, pair=1.1), np.ndarray)
+        assert isinstance(self.model(point, coords, 1500, 6000, pair_multiplications=1.1), np.ndarray)
 
     def test_large_models_are_sparse_or_none(self):
         for x in (self.MEET_RARELY, self.MEET_ALWAYS):
             point, coords = self.point(x)
             assert sp.issparse(curvature_at(point).matrix(coords, 1500, coords.size - 1))
-        assert self.model(point, coords, 1500, coords.size - 1, most_pairs=1000) is None
-        assert isinstance(self.model(point, coords, 1500, coords.size, most_pairs=1000), np.ndarray)
+        assert self.model(point, coords, 1500, coords.size - 1, max_pairs=1000) is None
+        assert isinstance(self.model(point, coords, 1500, coords.size, max_pairs=1000), np.ndarray)
         point, coords = self.point(self.MEET_RARELY)  # 40 positions with 3 coordinates each: 360 pairs
-        assert sp.issparse(self.model(point, coords, 1500, coords.size - 1, most_pairs=1000))
+        assert sp.issparse(self.model(point, coords, 1500, coords.size - 1, max_pairs=1000))
 
     @pytest.mark.parametrize(("n_asked", "n_taken"), [(10, 20), (20, 20), (21, None)])
     def test_a_sparse_sample_is_as_large_as_the_budget_and_no_smaller_than_asked(self, n_asked, n_taken):
         x = np.random.default_rng(0).uniform(1.0, 2.0, (40, 40))  # 120^2 pairs at each of 40 positions
         point, coords = self.point(x)
-        found = self.model(point, coords, n_asked, 100, most_pairs=20 * 120**2)
+        found = self.model(point, coords, n_asked, 100, max_pairs=20 * 120**2)
         if n_taken is None:
             assert found is None
             return

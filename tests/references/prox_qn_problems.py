@@ -9,7 +9,7 @@ import numpy as np
 from problems import dense_weights, ends_within, make_problem, make_tree_problem
 from references import Penalised
 
-from crfqn.objectives.curvature import MOST_PAIRS, PAIR, token_model
+from crfqn.objectives.curvature import MAX_SPARSE_PAIRS, PAIR_MULTIPLICATIONS, token_model
 from crfqn.objectives.marginals import Marginals
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result
@@ -46,15 +46,15 @@ PROBLEMS = CHAINS | TAXONOMIES
 class Priced(TokenWise):
     """The token-wise metric with other prices of its forms, as in `token_model`: what large problems have it do."""
 
-    pair: float = PAIR
-    most_pairs: float = MOST_PAIRS
+    pair: float = PAIR_MULTIPLICATIONS
+    max_pairs: float = MAX_SPARSE_PAIRS
 
     def matrix(self, active, n_passes):
         point, coords = active.point, active.coords
         split, diagonal = point.objective.split(coords), point.curvature(coords).diagonal
         return token_model(
-            Marginals(point.whole), split, diagonal, self.n_positions, self.max_dense, pair=self.pair,
-            most_pairs=self.most_pairs,
+            Marginals(point.whole), split, diagonal, self.n_positions, self.max_dense, pair_multiplications=self.pair,
+            max_pairs=self.max_pairs,
         )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ SOLVERS = {
     "sampled metric": ProxQN(metric=Priced(10, refresh=2, pair=np.inf)),
     "dense metric": ProxQN(metric=Priced(pair=np.inf)),
     "sparse metric": ProxQN(metric=Priced(pair=1e-9)),
-    "no room for a matrix": ProxQN(metric=Priced(max_dense=0, most_pairs=0)),
+    "no room for a matrix": ProxQN(metric=Priced(max_dense=0, max_pairs=0)),
     "short memory": ProxQN(memory=1),
 }
 

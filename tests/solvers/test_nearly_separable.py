@@ -99,10 +99,10 @@ def test_the_model_of_the_hessian_is_positive_where_all_is_decided(kind, scale, 
     objective, coords = problem.objective(), np.arange(problem.n_coords)
     fit = minimize(objective, ElasticNet(1.0), ProxQN(), Run(tol=1e-3))
     point = objective.at(fit.coords, scale * fit.weights)
-    monkeypatch.setattr("crfqn.objectives.curvature.LITTLE", 0)
+    monkeypatch.setattr("crfqn.objectives.curvature.SMALL_PRODUCT", 0)
     model = token_model(
         Marginals(point.whole), objective.split(coords), point.curvature(coords).diagonal, 10**6, 10**6,
-        pair=np.inf if form == "dense" else 1e-9,
+        pair_multiplications=np.inf if form == "dense" else 1e-9,
     )  # fmt: skip
     assert sp.issparse(model) == (form == "sparse")
     model = model.toarray() if sp.issparse(model) else model

@@ -21,16 +21,15 @@ from crfqn.errors import InputError
 from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, sorted_screening, sums_of
 from crfqn.threads import Pool
 
-SAME = 1e-12  # relative distance of a mean from a value that is rounding
+CONSTANT_TOLERANCE = 1e-12  # guard, relative: a mean as near to the first value is that of a constant column
 
 
 @dataclass(eq=False)
 class DenseMap(FeatureMap):
-    """Scores from a dense array (N, F), by matrix products without index arrays; float32 stays as it is. Build it with
-    `of`.
+    """Scores from a dense array (N, F), by matrix products without index arrays; made by `from_matrix`.
 
     has_constant : whether there is one more feature than columns, the last, 1 at every position; it takes no memory
-    centre : as of `FeatureMap`; it is subtracted in float64, the array stays as it is
+    centre : as of `FeatureMap`; tiles subtract it in float64, the array is unchanged
     """
 
     matrix: NDArray[Any]
@@ -47,7 +46,7 @@ class DenseMap(FeatureMap):
         has_constant: bool = False,
         pool: Pool | None = None,
     ) -> DenseMap:
-        """Build the map of an array, which is kept as it is where it is float32 or float64 and contiguous.
+        """Build the map of an array, without a copy if it is float32 or float64 and contiguous.
 
         Small integers and booleans become float32, which holds them exactly; other numbers float64.
 
@@ -78,7 +77,7 @@ class DenseMap(FeatureMap):
 
     @cached_property
     def feature_scales(self) -> Vector:
-        """The largest squares, of the extremes of each column as they lie in the array."""
+        """The largest squares, from the extremes of each column."""
         scales = np.ones(self.n_features)
         centre = 0.0 if self.centre is None else self.centre[: self.n_stored]
         if self.n_positions:
@@ -90,7 +89,7 @@ class DenseMap(FeatureMap):
     def means(self, weights: Vector | None = None) -> Vector:
         """Return the mean of each feature over the positions, weights >= 0 (N,), and 0 of the constant, (F,).
 
-        Of a feature that never varies it is the value itself, so that none is left.
+        The mean of a constant feature is exactly its value, so that the centered feature is 0.
         """
         centre, weights = np.zeros(self.n_features), np.ones(self.n_positions) if weights is None else weights
         means, first_row = centre[: self.n_stored], self._uncentered(slice(0, 1), slice(None))[0]
@@ -98,13 +97,13 @@ class DenseMap(FeatureMap):
             for stretch in self.stretches(0, self.n_positions):
                 means += weights[stretch] @ self._uncentered(stretch, slice(None))
             means /= weights.sum()
-            is_first = np.abs(means - first_row) <= SAME * np.abs(first_row)
+            is_first = np.abs(means - first_row) <= CONSTANT_TOLERANCE * np.abs(first_row)
         means[is_first] = first_row[is_first]
         means[~np.isfinite(means)] = 0.0
         return centre
 
     def centered_at(self, centre: Vector | None) -> DenseMap:
-        """Return the map of the features less `centre`, (F,), over the same array."""
+        """Return the map of the features minus `centre`, (F,), over the same array."""
         return replace(self, centre=centre)
 
     def take(self, items: NDArray[np.integer]) -> tuple[DenseMap, NDArray[np.int64]]:
@@ -116,7 +115,7 @@ class DenseMap(FeatureMap):
         return tile if self.centre is None else tile - self.centre[: self.n_stored][features]
 
     def _uncentered(self, positions: Any, features: Any) -> Vector:
-        """Some positions of some columns in float64, as they are in the array."""
+        """Return the original values of some columns at some positions, in float64."""
         is_slice = isinstance(positions, slice) or isinstance(features, slice)
         return np.asarray(
             self.matrix[positions, features] if is_slice else self.matrix[np.ix_(positions, features)],
@@ -126,10 +125,10 @@ class DenseMap(FeatureMap):
 
 @dataclass(eq=False)
 class HStackMap(FeatureMap):
-    """Scores from the features of several maps, in their order, such as dense columns beside sparse ones; each part
-    answers for its features. InputError for parts that do not fit.
+    """Scores from the features of several maps side by side, such as dense and sparse columns. InputError for parts
+    with different items.
 
-    parts : over the same items, none but the last with a constant; their threads are the first one's
+    parts : over the same items, none but the last with a constant; all have the threads of the first one
     """
 
     parts: Sequence[Any]
@@ -186,11 +185,11 @@ class HStackMap(FeatureMap):
         return HStackMap([part.cut(offsets) for part in self.parts])
 
     def means(self, weights: Vector | None = None) -> Vector | None:
-        """Return the means of the features to centre at, those of the parts, (F,)."""
+        """Return the means of the features for centering, those of the parts, (F,)."""
         return self._joined_centre([part.means(weights) for part in self.parts])
 
     def centered_at(self, centre: Vector | None) -> HStackMap:
-        """Return the map of the features less `centre`, (F,)."""
+        """Return the map of the features minus `centre`, (F,)."""
         if centre is None:
             return self
         centres = np.split(centre, self.ends[1:-1])
@@ -199,7 +198,7 @@ class HStackMap(FeatureMap):
         )
 
     def _by_part(self, nodes: CoordinateParts) -> list[tuple[FeatureMap, CoordinateParts, NDArray[np.bool_]]]:
-        """Return each part with its nodes, and a mask of these among all; parts without any left out."""
+        """Return each part with its nodes, and a mask of these among all, without parts that have none."""
         masks = [(first <= nodes.features) & (nodes.features < end) for first, end in pairwise(self.ends)]
         return [
             (part, CoordinateParts(nodes.states[mask], nodes.features[mask] - first, NO_COORDS), mask)
@@ -208,7 +207,7 @@ class HStackMap(FeatureMap):
         ]
 
     def _cut_features(self, features: Coords) -> list[tuple[Any, Coords]]:
-        """Return each part with those of some features (sorted) that it has, by its numbers of them."""
+        """Return each part with its share of some features (sorted), by its own numbers."""
         runs = np.split(features, np.searchsorted(features, self.ends[1:-1]))
         return [(part, run - first) for part, run, first in zip(self.parts, runs, self.ends, strict=False)]
 

@@ -1,15 +1,15 @@
-"""Feature maps: the linear maps from weights to scores, of which nothing else knows the storage.
+"""Feature maps: the linear maps from weights to scores, whatever the storage of the features.
 
     scores[k, t] = sum_f w[k, f] x[t, f]
 
-`FeatureMap` derives whatever objectives ask for from two primitives: `tile`, the values of some features at some
-positions, and `iter_feature_tiles`, sums over all positions (gradients) of some features, tile by tile. A map without
-index arrays has only tiles; the sparse map has sums over index arrays. Threads share the same tiles whatever their
-number, and sums are taken in float64 tile by tile, so that results do not depend on the number of threads.
+`FeatureMap` derives the methods of objectives from two primitives: `tile`, the values of some features at some
+positions, and `iter_feature_tiles`, sums over all positions (gradients) of some features, tile by tile. Maps without
+index arrays have tiles only; the sparse map has sums over index arrays. The tiles do not depend on the number of
+threads, and sums are taken in float64 tile by tile, so that results do not either.
 
 Coordinates of the weights are one integer each: (k, f) -> k F + f, the C order of a (K, F) matrix, and edge e -> K F +
 e. Shapes: I items, N positions, F features, K states; tables by state are float64 (K, N). `nodes` are n sorted
-coordinates (k, f) taken apart (`CoordinateParts`); a map does not know edges.
+coordinates split into states and features (`CoordinateParts`); a map has no edges.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from crfqn.kernels.sparse import add_powers, places, sorted_union, union
 from crfqn.objectives.linear.gram import GramSum, collatz_wielandt
 from crfqn.threads import Pool
 
-POSITIONS, FEWEST_POSITIONS = 4096, 256  # of a tile, at the most and the least
-TILE_NUMBERS = 1 << 19  # of a tile between these: 4 MB, which stay in the cache from their making on
-FEATURES = 64  # whose sums are taken at a time, at the least
-SUMS = 1 << 17  # taken at a time: all features of a few states, so that rows are read as they lie
-GROUPS = 16  # of positions, whose sums threads share out
-MOSTLY = (
-    0.5  # of the features: from here on all columns are multiplied as they lie, instead of a copy of some
-)
-MOST_PLACES = 8  # places of a table for each number: a sort moves it oftener
+# Sizes of tiles, by the caches of a processor; results depend on them by rounding alone.
+MAX_TILE_POSITIONS, MIN_TILE_POSITIONS = 4096, 256  # positions of a tile
+TILE_ENTRIES = 1 << 19  # entries of a tile between these limits: 4 MB, which stay in the cache
+MIN_TILE_FEATURES = 64  # features whose sums are computed at a time, for BLAS to be fast
+# Sums that are computed at a time: all features of a few states, so that rows are contiguous
+TILE_SUMS = 1 << 17
+POSITION_GROUPS = 16  # groups of positions whose sums threads share, for any number of threads
+# Of the features: from there on all columns are multiplied in place, not a copy of some
+WHOLE_ARRAY_SHARE = 0.5
+MAX_SLOTS_PER_ENTRY = 8  # slots of a table for each number to be sorted; with more slots a sort is faster
 
 
 @dataclass(frozen=True, eq=False)
 class CoordinateParts:
-    """Sorted coordinates taken apart: the first `n_nodes` are (states, features), the others edges."""
+    """Sorted coordinates split into parts: the first `n_nodes` are (states, features), the others edges."""
 
     states: NDArray[np.int64]
     features: NDArray[np.int64]
@@ -66,7 +67,7 @@ class CoordinateParts:
 
 
 def with_edges(nodes: NDArray, edges: NDArray) -> NDArray:
-    """Concatenate values of nodes and of edges; the nodes' array itself where there are no edges."""
+    """Concatenate values of nodes and of edges; the nodes' array itself if there are no edges."""
     return np.concatenate([nodes, edges]) if edges.size else nodes
 
 
@@ -76,7 +77,7 @@ def merge_weights(
     more: NDArray[np.int64],
     change: NDArray[np.float64],
 ) -> SparseWeights:
-    """Return the sum of two sparse vectors with sorted coordinates; exact zeros leave."""
+    """Return the sum of two sparse vectors with sorted coordinates, without exact zeros."""
     everything = sorted_union(coords, more)
     total = np.zeros(everything.size)
     total[places(everything, coords)] = values
@@ -88,8 +89,8 @@ class FeatureTile(NamedTuple):
     """Sums over the positions for some features and a run of states.
 
     states : the run of states
-    features, places : numbers of the features, and their places among those that the sums were asked for
-    padded : float64 (features, at least the number of states), the sums, C order; zeros behind them
+    features, places : numbers of the features, and their places among the requested ones
+    padded : float64 (features, width), C order: the sums, then zeros up to a width of whole registers
     """
 
     states: slice
@@ -105,46 +106,41 @@ class FeatureTile(NamedTuple):
 
 class FeatureMap:
     """Base of the linear maps from the weights of all (state, feature) pairs to scores, with their adjoint; results do
-    not depend on the number of threads in `pool`. A subclass has `n_features`, `tile` and `take`; others of its methods
-    may be faster than those of this class.
+    not depend on the number of threads in `pool`. A subclass has `n_features`, `tile` and `take`, and overrides other
+    methods where it is faster.
 
     offsets : int64 (I + 1,): item i consists of the positions offsets[i] ... offsets[i + 1]
-    has_constant : whether there is one more feature, the last, that is 1 at every position and is in no tile
-    centre : float64 (F,) or None: what has been subtracted from each feature, so that all methods are about x - centre;
+    has_constant : whether the last feature is an additional constant, 1 at every position, which no tile contains
+    centre : float64 (F,) or None: subtracted from each feature, so that x - centre are the features of all methods;
         scores are the same with other weights of the constant, the last feature (`centered_weights`)
     is_definite : whether the matrix of the features is positive semidefinite, if they are values of a kernel function
     mean_occurrence : the number of positions that have a feature, on average over the features; all by default
-    widest : the most states that `iter_feature_tiles` has in a tile
+    max_tile_states : the maximum number of states of a tile in `iter_feature_tiles`
     """
 
     is_definite: bool = True
-    widest: ClassVar[float] = np.inf
+    max_tile_states: ClassVar[float] = np.inf
 
-    n_features: Any
-    offsets: Any
+    n_features: int
+    offsets: NDArray[np.int64]
     has_constant: bool = False
     pool: Pool
     centre: Vector | None = None
 
     n_items = cached_property(lambda self: self.offsets.size - 1)
     n_positions = cached_property(lambda self: int(self.offsets[-1]))
-    n_stored = cached_property(
-        lambda self: self.n_features - self.has_constant
-    )  # the features that tiles have
+    n_stored = cached_property(lambda self: self.n_features - self.has_constant)  # features in tiles
     mean_occurrence = cached_property(lambda self: float(self.n_positions))
     largest_value = cached_property(lambda self: float(np.sqrt(self.feature_scales.max(initial=0.0))))
 
-    def tile(self, positions: Any, features: Any) -> Vector:
-        """Return the values of some features at some positions in float64, (positions, features), without the constant;
-        each is a slice or an array of numbers."""
-        raise NotImplementedError
-
-    def take(self, items: NDArray[np.integer]) -> tuple[FeatureMap, NDArray[np.int64]]:
-        """Return the map of some items (ascending), and the positions that it consists of."""
-        raise NotImplementedError
+    # tile(positions, features): the values of some features at some positions in float64, (positions, features),
+    # without the constant; each is a slice or an array of numbers.
+    tile: Callable[..., Vector]
+    # take(items): the map of some items (ascending), and the positions that it consists of.
+    take: Callable[[NDArray[np.integer]], tuple[FeatureMap, NDArray[np.int64]]]
 
     def cut(self, offsets: NDArray[np.int64]) -> Self:
-        """Return the map of the same positions, cut into other items."""
+        """Return the map of the same positions with other items."""
         return replace(cast(Any, self), offsets=offsets)
 
     @cached_property
@@ -155,7 +151,7 @@ class FeatureMap:
 
     @cached_property
     def feature_scales(self) -> Vector:
-        """max_t x_tf^2, float64 (F,): the square of the unit that each feature is measured in."""
+        """max_t x_tf^2, float64 (F,): the square of each feature's unit."""
         largest = np.zeros(self.n_features)
         stored = largest[: self.n_stored]
         for stretch in self.stretches(0, self.n_positions):
@@ -170,8 +166,8 @@ class FeatureMap:
         table = np.zeros((states.size, self.n_features))
         table[np.searchsorted(states, nodes.states), nodes.features] = weights
         stored, constant = table[:, : self.n_stored], table[:, self.n_stored :]
-        columns: Any = np.flatnonzero(stored.any(axis=0))
-        columns = slice(None) if columns.size >= MOSTLY * self.n_stored else columns
+        used = np.flatnonzero(stored.any(axis=0))
+        columns = slice(None) if used.size >= WHOLE_ARRAY_SHARE * self.n_stored else used
         stored = stored[:, columns]
         stretches = [*self.stretches(0, self.n_positions)]
         is_all = states.size == scores.shape[0]
@@ -186,9 +182,9 @@ class FeatureMap:
         self.pool.each(len(stretches), run)
 
     def stretches(self, begin: int, end: int, width: int | None = None) -> Iterator[slice]:
-        """Yield the positions begin ... end - 1 tile by tile, of so many features (all)."""
-        length = TILE_NUMBERS // max(self.n_stored if width is None else width, 1)
-        length = max(FEWEST_POSITIONS, min(length, POSITIONS))
+        """Yield the positions begin ... end - 1 tile by tile; width : the features of a tile, all by default."""
+        length = TILE_ENTRIES // max(self.n_stored if width is None else width, 1)
+        length = max(MIN_TILE_POSITIONS, min(length, MAX_TILE_POSITIONS))
         for first in range(begin, end, length):
             yield slice(first, min(first + length, end))
 
@@ -197,19 +193,19 @@ class FeatureMap:
         table: Vector,
         visit: Callable[[FeatureTile], object],
         features: Coords | None = None,
-        least: float | Vector | None = None,
+        threshold: float | Vector | None = None,
         power: int = 1,
     ) -> None:
         """Call visit(tile) for sum_t x_tf^power table[k, t], tile by tile, in any order and perhaps in several threads.
 
         features : sorted, all by default
-        least : where given, features none of whose sums can exceed it, one number for all or one for each of all
-            features, (F,), may be left out
+        threshold : a number, or one for each of all features, (F,), optional: features may be left out if none of their
+            sums can exceed it
         """
         features = np.arange(self.n_features) if features is None else features
         stored, n_states = features[features < self.n_stored], table.shape[0]
-        width = max(FEATURES, SUMS // max(n_states, 1))
-        length = max(FEWEST_POSITIONS, -(-self.n_positions // GROUPS))
+        width = max(MIN_TILE_FEATURES, TILE_SUMS // max(n_states, 1))
+        length = max(MIN_TILE_POSITIONS, -(-self.n_positions // POSITION_GROUPS))
         groups = [
             (first, min(first + length, self.n_positions)) for first in range(0, self.n_positions, length)
         ]
@@ -231,7 +227,7 @@ class FeatureMap:
 
     def _sums(self, table: Vector, features: Coords, begin: int, end: int, power: int) -> Vector:
         """Return sum_t x_tf^power table[k, t] over begin <= t < end for some features, (K, features)."""
-        columns: Any = features
+        columns: slice | Coords = features
         if features[-1] - features[0] == features.size - 1:
             is_all = features.size == self.n_stored
             columns = slice(None) if is_all else slice(int(features[0]), int(features[-1]) + 1)
@@ -293,7 +289,7 @@ class FeatureMap:
                 coords = (tile.states.start + states) * self.n_features + tile.features[row]
                 nodes.append((coords, tile.padded[row, states]))
 
-        self.iter_feature_tiles(residual, pick, least=threshold)
+        self.iter_feature_tiles(residual, pick, threshold=threshold)
         coords = np.concatenate([NO_COORDS, *(c for c, _ in nodes)])
         gradient = np.concatenate([NO_VALUES, *(g for _, g in nodes)])
         return sorted_screening(coords, gradient, residual.shape[0] * self.n_features)
@@ -308,23 +304,23 @@ class FeatureMap:
         """Return the features with || max(|g| - inside, 0) || > bound, g the gradients of all states, those `also`, and
         perhaps others; and gradients (K, features). The norm is the sum (order 1) or Euclidean (2).
 
-        Slabs that have all states are read once; otherwise features are read a second time where the sum over all
-        tiles turns out to be large.
+        Tiles that have all states are read once; otherwise features are read a second time if the sum over all tiles
+        is large.
         """
         features = union(self.possible_rows(residual, order, bound), also)
         stays, powers = np.isin(features, also, assume_unique=True), np.zeros(features.size)
-        is_one_slab = residual.shape[0] <= self.widest
+        is_one_tile = residual.shape[0] <= self.max_tile_states
         visited: list[tuple[int, Vector]] = []
 
         def add(tile: FeatureTile) -> None:
             totals, n_states = powers[tile.places], tile.states.stop - tile.states.start
             add_powers(tile.padded, n_states, inside, order, totals)
-            if is_one_slab:  # rounding must not hide a row
+            if is_one_tile:  # or rounding could hide a row
                 stays[tile.places] |= totals ** (1.0 / order) * (1.0 + 1e-9) > bound
                 visited.append((tile.places.start, tile.sums[stays[tile.places]]))
 
         self.iter_feature_tiles(residual, add, features)
-        if is_one_slab:
+        if is_one_tile:
             visited.sort(key=lambda part: part[0])
             chosen, gradients = features[stays], np.empty((residual.shape[0], np.count_nonzero(stays)))
             ends = np.cumsum([0] + [len(sums) for _, sums in visited])
@@ -347,14 +343,17 @@ class FeatureMap:
             is_small = np.abs(tile.sums) < limits[tile.features, None]
             n_large.append(is_small.size - int(np.count_nonzero(is_small)))
 
-        self.iter_feature_tiles(residual, count, is_open, least=limits)
+        self.iter_feature_tiles(residual, count, is_open, threshold=limits)
         return residual.shape[0] * is_open.size - sum(n_large)
 
     def item_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weights_i (sum_t |x_tf|)^2 over the positions t of item i, (F,)."""
         squares, lengths = np.zeros(self.n_features), np.diff(self.offsets)
         squares[self.n_stored :] = weights @ np.square(lengths.astype(np.float64))
-        stored, step = squares[: self.n_stored], max(1, POSITIONS // max(int(lengths.max(initial=1)), 1))
+        stored, step = (
+            squares[: self.n_stored],
+            max(1, MAX_TILE_POSITIONS // max(int(lengths.max(initial=1)), 1)),
+        )
         for first in range(0, self.n_items, step):
             items = slice(first, min(first + step, self.n_items))
             starts = self.offsets[items]
@@ -367,7 +366,7 @@ class FeatureMap:
     def gram(self, weights: Vector) -> Vector:
         """Return sum_t weights_t x_t x_t', weights >= 0 (N,), float64 (F, F): O(N F^2), half of it computed.
 
-        InputError for more features than such a matrix is sensible for.
+        InputError for more than `MAX_GRAM_FEATURES` features.
         """
         total, roots = GramSum(self.n_features, self.pool), np.sqrt(weights)
         for begin in range(0, self.n_positions, total.n_rows):
@@ -410,18 +409,18 @@ class FeatureMap:
         return out
 
     def count_entries(self, nodes: CoordinateParts) -> float:
-        """Return how many entries the columns of the nodes have in total."""
+        """Return the total number of entries of the columns of the nodes."""
         return float(nodes.n_nodes) * self.n_positions
 
     def count_active(self, nodes: CoordinateParts) -> NDArray[np.int64]:
-        """Return how many of the nodes have their feature at each position, (N,)."""
+        """Return the number of nodes whose feature each position has, (N,)."""
         return np.full(self.n_positions, nodes.n_nodes, np.int64)
 
 
 def sorted_screening(coords: Coords, gradient: Vector, n_possible: int) -> Screening:
-    """Return distinct coordinates below `n_possible` in order, with their gradients: by a sort, or by a table of all
-    where there is no more than `MOST_PLACES` of it for each."""
-    if n_possible > MOST_PLACES * coords.size:
+    """Return distinct coordinates below `n_possible` in order, with their gradients: by a table with a slot for each
+    possible coordinate, or by a sort if there are more than `MAX_SLOTS_PER_ENTRY` slots for each."""
+    if n_possible > MAX_SLOTS_PER_ENTRY * coords.size:
         order = np.argsort(coords)
         return Screening(coords[order], gradient[order])
     table, is_present = np.empty(n_possible), np.zeros(n_possible, bool)
@@ -429,21 +428,21 @@ def sorted_screening(coords: Coords, gradient: Vector, n_possible: int) -> Scree
     return Screening(np.flatnonzero(is_present), table[is_present])
 
 
-def centered_weights(features: FeatureMap, weights: Any) -> Any:
+def centered_weights(features: FeatureMap, weights: SparseWeights) -> SparseWeights:
     """Return weights of the original features as weights of the map's, x - m.
 
-    Implicit centring, w . x + b = w . (x - m) + b', b' = b + w . m: values are the same whatever m is; what changes is
-    how far the constant and the others are from orthogonal, and so how many iterations a training takes.
+    Implicit centering, w . x + b = w . (x - m) + b', b' = b + w . m, does not change the scores. It makes the constant
+    and the other features nearly orthogonal, so that a training takes fewer iterations.
     """
     return _with_constant_moved(features, weights, 1.0)
 
 
-def uncentered_weights(features: FeatureMap, weights: Any) -> Any:
+def uncentered_weights(features: FeatureMap, weights: SparseWeights) -> SparseWeights:
     """Return weights of the map's features, x - m, as weights of the original features."""
     return _with_constant_moved(features, weights, -1.0)
 
 
-def _with_constant_moved(features: FeatureMap, weights: Any, sign: float) -> Any:
+def _with_constant_moved(features: FeatureMap, weights: SparseWeights, sign: float) -> SparseWeights:
     """Add sign * w . m to the weight of the last feature of every state."""
     if features.centre is None or weights.coords.size == 0:
         return weights
@@ -471,8 +470,3 @@ def sums_of(features: FeatureMap, table: Vector) -> Vector:
     """Return sum_t table[k, t] x_tf, (K, F), of a table (K, N)."""
     shape = table.shape[0], features.n_features
     return features.adjoint(all_nodes(*shape), table).reshape(shape)
-
-
-def gram_product(features: FeatureMap, weights: Vector, table: Vector) -> Vector:
-    """Return a table (K, F) times `gram(weights)`, in float64 and without this matrix."""
-    return sums_of(features, scores_of(features, table) * weights)

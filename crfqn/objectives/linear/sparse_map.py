@@ -1,17 +1,18 @@
 """The sparse feature map: index arrays by feature, and by position on request.
 
-Coordinates that fill most of their rows are taken row by row, all states of a feature at once: one pass over the
-feature's entries serves them all, with tables laid out position by position, whose copies from and to the label-major
-ones cost O(N K). Others are taken column by column.
+If coordinates fill nearly all of their rows, the map processes them row by row, all states of a feature together: one
+pass over the feature's entries serves them all, with position-major tables, whose copies from and to the label-major
+ones cost O(N K). Otherwise it processes them column by column.
 
-The full gradient is read tile of states by tile and share of features by share. No array of F x K numbers exists: the
-gradients of a share live in a small buffer until those above the threshold are picked out. This is the most expensive
-sweep, every stored entry times K; so what cannot exceed the threshold is left out without loss:
+The full gradient is computed for a tile of states and a share of the features at a time. No array of F x K numbers
+exists: the gradients of a share are in a small buffer until those above the threshold are selected. This is the most
+expensive sweep, every stored entry times K. So features are skipped if the bound
 
-    |g_fk| = |sum_t x_tf r_t(k)| <= sum_t |x_tf| max_k |r_t(k)|,   the largest over the states k of the tile
+    |g_fk| = |sum_t x_tf r_t(k)| <= sum_t |x_tf| max_k |r_t(k)|,   the maximum over the states k of the tile
 
-costs one multiplication an entry and tile instead of one a state. In a taxonomy of thousands of nodes an item has
-marginals in few tiles, and a rare word cannot reach the threshold. Shapes as in `feature_map.py`.
+does not exceed the threshold; it costs one multiplication for each entry and tile instead of one for each state. In a
+taxonomy of thousands of nodes an item has marginals in a small number of tiles, and rare words are below the threshold.
+Shapes as in `feature_map.py`.
 """
 
 from __future__ import annotations
@@ -44,19 +45,21 @@ from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, Fea
 from crfqn.objectives.linear.gram import GramSum, collatz_wielandt
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
-# Deviations; the commonest words of a text, and pixels, have a mean of up to three: they stay sparse.
-FAR = 3.0
-DENSE_PRODUCTS = 100  # of a matrix product in the time of one over index arrays, about
-MOST_STATES = 256  # taken row by row: the coordinates of a taxonomy's thousands of nodes fill no rows
-# Of the chosen features at a position, on average: below, the copies cost more than is saved.
-FEWEST_ENTRIES = 8
-MOST_EMPTY = 2.0  # numbers of a table of rows for each that is asked for
-WIDEST = 64  # states of a tile: 512 bytes a position, and a bound that is still worth having
-FEATURE_TILE_NUMBERS = 1 << 16  # of a position-major table at a time: 512 KB, half of an L2 cache
-BLOCK_NUMBERS = 1 << 11  # gradients in a block: 16 KB, they share the L1 cache with the residuals
-SHARE_NUMBERS = 1 << 15  # gradients that a thread computes before it compares them: 256 KB
-CEILING_SHARE = 1 << 14  # features whose ceilings a thread computes at a time
-FEWEST, MOST_SHARES = 32, 16  # features of a share, if there are not many: enough shares to balance threads
+# Minimum ratio of a centered feature's mean to its standard deviation. Frequent words and pixels have up to three.
+MIN_CENTERED_RATIO = 3.0
+# Multiplications of a matrix product in the time of one over index arrays, about
+PRODUCTS_PER_ENTRY_PAIR = 100
+MAX_ROW_STATES = 256  # states of rows: the coordinates of taxonomies with thousands of nodes fill no rows
+# Entries of the chosen features at a position, on average; with fewer the copies cost more
+MIN_ROW_ENTRIES = 8
+MAX_ROW_FILL = 2.0  # numbers of a table of rows for each coordinate
+MAX_TILE_STATES = 64  # states of a tile: 512 bytes a position, and the bound above is still tight enough
+FEATURE_TILE_NUMBERS = 1 << 16  # numbers of a position-major table at a time: 512 KB, half of an L2 cache
+BLOCK_GRADIENTS = 1 << 11  # gradients of a block: 16 KB, which share the L1 cache with the residuals
+SHARE_GRADIENTS = 1 << 15  # gradients that a thread computes before it compares them: 256 KB
+MAX_CEILING_FEATURES = 1 << 14  # features whose bounds a thread computes at a time
+# Features of a share, and shares of few features: enough to balance threads
+MIN_SHARE_FEATURES, MAX_SHARES = 32, 16
 
 
 @dataclass(eq=False)
@@ -70,7 +73,7 @@ class SparseMap(FeatureMap):
     centre : as of `FeatureMap`
     """
 
-    widest = WIDEST
+    max_tile_states = MAX_TILE_STATES
 
     store: FeatureStore = field()  # type: ignore[assignment]
     pool: Pool = field(default_factory=Pool)
@@ -102,25 +105,26 @@ class SparseMap(FeatureMap):
     def means(self, weights: Vector | None = None) -> Vector | None:
         """Return the means of the features that are not sparse; 0 of the others and of the constant, the last, (F,).
 
-        A feature whose mean is over `FAR` deviations over the positions, weights >= 0 (N,), occurs at over nine tenths
-        of them, so that without its mean it has hardly more entries. None where there is none, and where all values
-        are 1, which take no memory.
+        A feature whose mean exceeds `MIN_CENTERED_RATIO` deviations over the positions, weights >= 0 (N,), occurs at
+        over nine tenths of them, so that without its mean it has hardly more entries. None if there is no such feature,
+        or if all values are 1, which take no memory.
         """
         if self.store.is_binary:
             return None
         weights = np.ones(self.n_positions) if weights is None else weights
         sums, total = self._matrix().T @ weights, weights.sum()
         with np.errstate(over="ignore"):
-            chosen = (1.0 + FAR**2) * sums**2 > FAR**2 * total * self.weighted_squares(weights)
+            bound = MIN_CENTERED_RATIO**2 * total * self.weighted_squares(weights)
+            chosen = (1.0 + MIN_CENTERED_RATIO**2) * sums**2 > bound
         chosen[-1] = False
         centre = np.zeros(self.n_features)
         for feature in np.flatnonzero(chosen).tolist():
             column = self.store.column(feature)
-            centre[feature] = column[0] + weights @ (column - column[0]) / total  # a constant leaves nothing
+            centre[feature] = column[0] + weights @ (column - column[0]) / total  # exact for a constant
         return centre if chosen.any() else None
 
     def centered_at(self, centre: Vector | None) -> SparseMap:
-        """Return the map of the features less `centre`, (F,): columns where it is not 0 are stored in full."""
+        """Return the map of the features minus `centre`, (F,): columns with a nonzero centre are stored in full."""
         return self if centre is None else SparseMap(self.store.centered(centre), self.pool, centre)
 
     def image(self, nodes: CoordinateParts, weights: Vector, scores: Vector) -> None:
@@ -150,7 +154,7 @@ class SparseMap(FeatureMap):
         return out
 
     def _sweep(self, nodes: CoordinateParts, run: Callable[[int, int], object]) -> None:
-        """Run a kernel over the nodes, each of which it handles alone, in parts of equal work."""
+        """Run a kernel over the nodes, which are independent, in parts of equal work."""
         if self.pool.n_threads == 1:
             run(0, nodes.n_nodes)
             return
@@ -164,30 +168,30 @@ class SparseMap(FeatureMap):
         table: Vector,
         visit: Callable[[FeatureTile], object],
         features: Coords | None = None,
-        least: float | Vector | None = None,
+        threshold: float | Vector | None = None,
         power: int = 1,
     ) -> None:
         store, n_positions = self.store, self.n_positions
         features = np.arange(self.n_features) if features is None else features
-        for first_state in range(0, table.shape[0], WIDEST):
-            states = slice(first_state, min(first_state + WIDEST, table.shape[0]))
+        for first_state in range(0, table.shape[0], MAX_TILE_STATES):
+            states = slice(first_state, min(first_state + MAX_TILE_STATES, table.shape[0]))
             rows, width = table[states], rounded_up(states.stop - first_state)
             by_position, largest = aligned_rows(n_positions, width), np.empty(n_positions)
 
             def copy(
                 begin: int, end: int, rows: Vector = rows, to: Vector = by_position, largest: Vector = largest
             ) -> None:
-                if least is None:
+                if threshold is None:
                     transpose(rows[:, begin:end], to[begin:end])
                 else:
                     transpose_positions(begin, end, rows, np.inf, to, largest)
 
             self.pool.map_chunks(n_positions, copy)
             chosen = features
-            if least is not None:
-                chosen = possible_features(store, self.pool, largest, least)
+            if threshold is not None:
+                chosen = possible_features(store, self.pool, largest, threshold)
                 chosen = chosen if features.size == self.n_features else np.intersect1d(chosen, features)
-            size = share_of(chosen.size, SHARE_NUMBERS // width)
+            size = share_of(chosen.size, SHARE_GRADIENTS // width)
 
             def run(
                 part: int,
@@ -196,7 +200,7 @@ class SparseMap(FeatureMap):
                 size: int = size,
                 by_position: Vector = by_position,
             ) -> None:
-                """Visit sum_t x_tf^power table[k, t] of a share of the features."""
+                """Call `visit` with sum_t x_tf^power table[k, t] of a share of the features."""
                 places = slice(part * size, min((part + 1) * size, chosen.size))
                 share, width = chosen[places], by_position.shape[1]
                 numbers, out = share, aligned_rows(share.size, width)
@@ -207,14 +211,14 @@ class SparseMap(FeatureMap):
                     entries = slice(indptr[0], indptr[-1])
                     arrays = indptr - indptr[0], store.indices[entries], np.square(store.values[entries])
                     numbers = share - share[0]
-                block, tile = max(1, BLOCK_NUMBERS // width), max(64, FEATURE_TILE_NUMBERS // width)
+                block, tile = max(1, BLOCK_GRADIENTS // width), max(64, FEATURE_TILE_NUMBERS // width)
                 feature_gradients(numbers, arrays[0][numbers], block, tile, *arrays, by_position, out)
                 visit(FeatureTile(states, share, places, out))
 
             self.pool.each(-(-chosen.size // size), run, store.indices.size * width)
 
     def possible_rows(self, residual: Vector, order: int, bound: float) -> Coords:
-        """Return the features that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound."""
+        """Return the features whose sum_t |x_tf| ||r_t|| >= ||g_f|| exceeds the bound."""
         norms = np.empty(self.n_positions)
 
         def run(begin: int, end: int) -> None:
@@ -244,7 +248,7 @@ class SparseMap(FeatureMap):
         total, columns = GramSum(self.n_features, self.pool), self._matrix()
         rows = columns.tocsr()
         n_products = float(np.square(np.diff(rows.indptr).astype(np.float64)).sum())
-        if n_products * DENSE_PRODUCTS < float(self.n_positions) * self.n_features**2:
+        if n_products * PRODUCTS_PER_ENTRY_PAIR < float(self.n_positions) * self.n_features**2:
             return (columns.T @ rows.multiply(weights[:, None]).tocsr()).toarray()
         for first in range(0, self.n_positions, total.n_rows):
             stretch = slice(first, first + total.n_rows)
@@ -308,8 +312,8 @@ def add_node_image(
 ) -> None:
     """Add X w to the scores, float64 (K, N), in place: O(entries of the columns that have a weight).
 
-    Threads share out the states, or stretches of positions where whole rows have weights; a score is summed in the
-    order of the features, so the result does not depend on their number.
+    Threads share the states, or ranges of positions if whole rows have weights. A score is summed in the order of the
+    features, so that the result does not depend on the number of threads.
     """
     if fills_rows(store, nodes, scores.shape[0]):
         add_row_image(store, nodes, weights, scores, pool)
@@ -330,7 +334,7 @@ def add_node_image(
 def add_row_image(
     store: FeatureStore, nodes: CoordinateParts, weights: Vector, scores: Vector, pool: Pool
 ) -> None:
-    """Add X w to the scores, float64 (K, N), in place, by whole rows of weights, stretch of positions by stretch."""
+    """Add X w to the scores, float64 (K, N), in place, by whole rows of weights, range of positions by range."""
     n_states, width = scores.shape[0], rounded_up(scores.shape[0])
     if nodes.n_nodes == n_states * store.n_features:
         by_position = store.by_position()
@@ -357,21 +361,21 @@ def add_row_image(
 
 
 def fills_rows(store: FeatureStore, nodes: CoordinateParts, n_states: int) -> bool:
-    """Return whether some coordinates are cheaper taken row by row, all states of a feature at once."""
+    """Return whether it is cheaper to process coordinates row by row, all states of a feature together."""
     if nodes.n_nodes == n_states * store.n_features:
         n_present, n_features, n_entries = n_states, store.n_features, n_states * store.indices.size
     else:
         n_present = int(np.count_nonzero(nodes.states[1:] != nodes.states[:-1])) + 1  # they are sorted
         n_features = -1
         n_entries = int((store.indptr[nodes.features + 1] - store.indptr[nodes.features]).sum())
-    is_worth_copies = n_entries >= FEWEST_ENTRIES * store.n_positions * n_present
-    if not 1 < n_present <= n_states <= MOST_STATES or not is_worth_copies:
+    is_worth_copies = n_entries >= MIN_ROW_ENTRIES * store.n_positions * n_present
+    if not 1 < n_present <= n_states <= MAX_ROW_STATES or not is_worth_copies:
         return False
     if n_features < 0:
         is_present = np.zeros(store.n_features, bool)
         is_present[nodes.features] = True
         n_features = int(np.count_nonzero(is_present))
-    return n_features * rounded_up(n_present) <= MOST_EMPTY * nodes.n_nodes
+    return n_features * rounded_up(n_present) <= MAX_ROW_FILL * nodes.n_nodes
 
 
 def rounded_up(n_states: int) -> int:
@@ -379,20 +383,20 @@ def rounded_up(n_states: int) -> int:
     return -(-n_states // LANES) * LANES
 
 
-def share_of(n_features: int, most: int) -> int:
-    """Return how many of some features a thread takes at a time."""
-    return max(min(max(-(-n_features // MOST_SHARES), FEWEST), most), 1)
+def share_of(n_features: int, maximum: int) -> int:
+    """Return the number of features that a thread processes at a time."""
+    return max(min(max(-(-n_features // MAX_SHARES), MIN_SHARE_FEATURES), maximum), 1)
 
 
 def possible_features(
     store: FeatureStore, pool: Pool, largest: Vector, threshold: float | Vector
 ) -> NDArray[np.int64]:
-    """Return the features whose gradients may be above the threshold, one for all or one for each, (F,)."""
-    ceilings, size = np.empty(store.n_features), share_of(store.n_features, CEILING_SHARE)
+    """Return the features whose gradients may exceed the threshold, one for all or one for each, (F,)."""
+    ceilings, size = np.empty(store.n_features), share_of(store.n_features, MAX_CEILING_FEATURES)
 
     def run(part: int) -> None:
         first, last = part * size, min((part + 1) * size, store.n_features)
         column_sums(first, last, 1, store.indptr, store.indices, store.values, largest, ceilings)
 
     pool.each(-(-store.n_features // size), run, store.indices.size)
-    return np.flatnonzero(ceilings * (1.0 + 1e-9) > threshold)  # rounding must not hide a coordinate
+    return np.flatnonzero(ceilings * (1.0 + 1e-9) > threshold)  # or rounding could hide a coordinate

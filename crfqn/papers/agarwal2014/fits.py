@@ -18,7 +18,7 @@ from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.errors import InputError
 from crfqn.objectives.executors import LocalParts, StoredParts
 from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, scores_of, sums_of
-from crfqn.objectives.linear.sparse_map import DENSE_PRODUCTS
+from crfqn.objectives.linear.sparse_map import PRODUCTS_PER_ENTRY_PAIR
 from crfqn.objectives.losses.potentials import Potential, SquaredNorm
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.part import Part
@@ -107,7 +107,7 @@ def normal_solver(objective: Objective, ridge: Vector) -> Callable[[Vector], Vec
         return Factor.from_matrix(objective.gram(), ridge).solve
     features, n_features = objective.whole.map, objective.n_features
     n_products = 2.0 * features.count_entries(all_nodes(objective.n_states, n_features))
-    if CG_STEPS * n_products * DENSE_PRODUCTS >= n_features**3 / 3:
+    if CG_STEPS * n_products * PRODUCTS_PER_ENTRY_PAIR >= n_features**3 / 3:
         return Factor.from_matrix(objective.gram(), ridge).solve
     diagonal = features.weighted_squares(objective.whole.weights) + ridge
     scales = np.where(diagonal > 0, diagonal, 1.0)

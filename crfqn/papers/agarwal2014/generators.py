@@ -22,7 +22,7 @@ from crfqn.arrays import Vector
 from crfqn.data.items import positions_of
 from crfqn.errors import InputError
 from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.feature_map import POSITIONS, FeatureMap
+from crfqn.objectives.linear.feature_map import MAX_TILE_POSITIONS, FeatureMap
 from crfqn.threads import Pool
 
 SAMPLE = 1000  # rows from which a scale is learnt
@@ -348,9 +348,8 @@ class GeneratedMap(FeatureMap):
     has_constant: bool = False
     pool: Pool = field(default_factory=Pool)
 
-    @property
-    def n_features(self) -> int:
-        return self.batch.n_features + self.has_constant
+    def __post_init__(self) -> None:
+        self.n_features = self.batch.n_features + self.has_constant
 
     def take(self, items: NDArray[np.integer]) -> tuple[GeneratedMap, NDArray[np.int64]]:
         positions, offsets = positions_of(self.offsets, items)
@@ -365,8 +364,8 @@ class GeneratedMap(FeatureMap):
         table = np.empty((self.n_positions, self.n_stored), result_dtype(self.rows))
 
         def make(part: int) -> None:
-            stretch = slice(part * POSITIONS, (part + 1) * POSITIONS)
+            stretch = slice(part * MAX_TILE_POSITIONS, (part + 1) * MAX_TILE_POSITIONS)
             table[stretch] = self.batch.transform(self.rows[stretch])
 
-        self.pool.each(-(-self.n_positions // POSITIONS), make)
+        self.pool.each(-(-self.n_positions // MAX_TILE_POSITIONS), make)
         return DenseMap(table, self.offsets, self.has_constant, self.pool)

@@ -194,19 +194,12 @@ class GramMap(FeatureMap):
             raise InputError(
                 f"kernel: expected finite values >= 0 of k(x, x), got {self.diagonal[i]} for item {i}"
             )
-        n = self.n_items
+        n = self.n_features = self.diagonal.size
+        self.offsets = np.arange(n + 1)
         self.capacity = n if self.whole is not None else min(max(int((self.n_bytes / 8) ** 0.5), BLOCK), n)
         self._square = np.empty((self.capacity, self.capacity)) if self.whole is None else self.whole
         self.held = np.arange(0 if self.whole is None else n)
         self.n_made = 0  # values
-
-    @property
-    def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
-        return np.arange(self.n_features + 1)
-
-    @property
-    def n_features(self) -> int:
-        return self.diagonal.size
 
     def hold(self, items: NDArray[np.int64]) -> NDArray:
         """Keep the values between some items, at most `capacity`, and drop others; return them, (capacity, capacity),

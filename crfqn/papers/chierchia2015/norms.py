@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.sparse import union
+from crfqn.penalties.factors import Layout
 from crfqn.penalties.group_lasso import GroupLasso, LocalGroupLasso
-from crfqn.penalties.penalty import Layout, Partition
+from crfqn.penalties.penalty import Partition
 
 
 class LocalLargestSizes(LocalGroupLasso):
     """The penalty at n coordinates whose norm of a row is its largest size; the dual norm is a sum of sizes."""
 
     is_linf: ClassVar[bool] = True
+    dual_order: ClassVar[int] = 1
 
     def norms(self, sizes: Vector, squares: Vector) -> Vector:
         return self.blocks.largest(sizes)
@@ -43,7 +45,8 @@ class LocalLargestSizes(LocalGroupLasso):
         top = self.blocks.spread(self.blocks.largest(np.abs(w)))
         shares = ((np.abs(w) == top) & (top > 0)).astype(float)
         counts = np.maximum(self.blocks.total(shares), 1.0)
-        return self._gradient_of_weights(w) + self.blocks.spread(self.group / counts) * shares * np.sign(w)
+        of_weights = self.blocks.spread(self.l1) * np.sign(w) + self.blocks.spread(self.l2) * w
+        return of_weights + self.blocks.spread(self.group / counts) * shares * np.sign(w)
 
     def hessian_times(self, w: Vector, d: Vector) -> None:
         """Return None, for zero: the norm is piecewise linear."""
@@ -60,7 +63,7 @@ class FeatureBlocks(GroupLasso):
     feature_groups : ndarray of int64, shape (F,), numbers >= 0: the block of each feature
     """
 
-    is_row_separable = False  # type: ignore[assignment]
+    is_row_separable = False
 
     feature_groups: Coords = field(kw_only=True)
 
@@ -76,14 +79,8 @@ class FeatureBlocks(GroupLasso):
                 f"feature_groups: expected {self.n_features} integers >= 0, one a feature, "
                 f"got shape {groups.shape} and dtype {groups.dtype}"
             )
-
-    @property
-    def largest_block(self) -> int:
-        return int(self.members.sizes.max(initial=1))
-
-    @property
-    def n_blocks(self) -> int:
-        return self.members.n_blocks * self.n_states
+        object.__setattr__(self, "largest_block", int(self.members.sizes.max(initial=1)))  # frozen otherwise
+        object.__setattr__(self, "n_blocks", self.members.n_blocks * self.n_states)
 
     @cached_property
     def members(self) -> Partition:
@@ -104,7 +101,7 @@ class FeatureBlocks(GroupLasso):
     def screen(self, point: Any) -> Screening:
         """Return the whole blocks that are not zero, or whose gradient's dual norm exceeds its bound: one of its
         entries exceeds the bound over the root of the largest block's size, or under "linf" over this size."""
-        share = self.largest_block ** (1.0 / self.dual_order)
+        share = self.largest_block ** (1.0 / self.local.dual_order)
         entries = point.screen(self.l1 + self.group_l1 / share * (1.0 - 1e-12))
         n_nodes = self.n_features * self.n_states
         coords = union(entries.coords, point.coords[point.weights != 0])
