@@ -55,7 +55,7 @@ def attributes(X: Iterable[Any]) -> list[list[dict[str, float]]]:
     return items
 
 
-def _add(entries: dict[str, float], prefix: str, features: Any) -> None:
+def _add(entries: dict[str, float], prefix: str, features: object) -> None:
     """Add the attributes of a position, or of a collection within one, each with the prefix before its name."""
     if isinstance(features, Mapping):
         for key, value in features.items():
@@ -83,7 +83,7 @@ def _add(entries: dict[str, float], prefix: str, features: Any) -> None:
         raise InputError(f"expected a dict, or a list or set of strings, got {describe(features)}")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):

@@ -12,12 +12,11 @@ from typing import Any
 from crfqn.errors import UnknownFeaturesWarning, warn_caller, warns_of_items
 from crfqn.messages import shorten
 
-MIN_KNOWN_SHARE = 0.02  # of the known values of a column in the training data, if the true share is unknown
-WARNING_PROBABILITY = (
-    1e-3  # probability of so many consecutive unknown values in data like those of the training
-)
-MIN_VARIANTS = 3  # values that differ from known ones in case or blanks alone
-MAX_EXAMPLES = 100
+MIN_KNOWN_SHARE = 0.02  # assumed fraction of known values in the training data if the true one is unknown
+# Warn if so many consecutive unknown values have a lower probability than this in data like those of the training.
+WARNING_PROBABILITY = 1e-3
+MIN_VARIANTS = 3  # values from which a warning says that they differ from known ones in case or blanks alone
+MAX_EXAMPLES = 100  # unknown values that a watch keeps: a bound on memory
 
 
 class ColumnWatch:
@@ -71,10 +70,11 @@ class ColumnWatch:
             self.forget()
             return
         self._has_warned = True
-        known = _listed([text for text in self._known if isinstance(text, str) and text][:2])
+        known = " and ".join([shorten(text) for text in self._known if isinstance(text, str) and text][:2])
+        unknown = " and ".join(map(shorten, [*self.examples][:2]))
         number = f"{self.n_values:,} value{'s' * (self.n_values > 1)}"
         message = (
-            f"column {shorten(self.name)}: the model knows none of {number}, such as {_listed([*self.examples][:2])}; "
+            f"column {shorten(self.name)}: the model knows none of {number}, such as {unknown}; "
             f"those that it knows are such as {known}"
         )
         if variants:
@@ -93,7 +93,3 @@ class ColumnWatch:
 def folded(text: str) -> str:
     """Return a text without blanks, in small letters."""
     return "".join(text.split()).casefold()
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return " and ".join(map(shorten, texts))

@@ -1,11 +1,13 @@
-"""Sequences, the positions of all items as the rows of one matrix, and the encoding of users' items as such: the input
-of the estimators (labels: `label_arrays.py`).
+"""Sequences, which store the positions of all items as the rows of one matrix, and the encoding of users' items as
+sequences: the input of the estimators (labels: `label_arrays.py`).
 
 Items may be 2-D arrays, or lists of positions that are dicts or lists of strings (`token_rows.py`). Columns are sorted,
 whatever the order of the items. Shapes: I items, N positions, F features.
 """
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Sized
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crfqn.data.inputs import ItemsLike, SparseMatrix
 from crfqn.data.items import (
     Items,
     check_any_position,
@@ -35,7 +38,7 @@ class Sequences(Items):
     Parameters
     ----------
     matrix : scipy.sparse matrix or array, or 2-D array-like, shape (N, F)
-        Booleans or real numbers, of at most 1e12 in size. CSR and arrays are kept without a copy, other sparse formats
+        Booleans or real numbers up to 1e12 in size. CSR and arrays are kept without a copy, other sparse formats
         become CSR.
     offsets : array-like of int, shape (I + 1,)
         Item i has the rows offsets[i] ... offsets[i + 1] - 1; starts at 0, never decreases, ends at N.
@@ -60,29 +63,34 @@ class Sequences(Items):
     (2, (3, 5), [3, 2])
     """
 
-    def __init__(self, matrix: Any, offsets: ArrayLike, feature_names: Sequence[str] | None = None) -> None:
+    matrix: Any  # an array, or a sparse one in the format CSR
+
+    def __init__(
+        self, matrix: NDArray | SparseMatrix, offsets: ArrayLike, feature_names: Sequence[str] | None = None
+    ) -> None:
         is_sparse = hasattr(matrix, "tocsr")
         try:
-            matrix = matrix if is_sparse else np.asarray(matrix)
+            self.matrix = matrix if is_sparse else np.asarray(matrix)
         except ValueError:  # numpy's refusal of ragged nesting
             raise InputError(
                 "expected a 2-D matrix (positions x features), got rows of different lengths"
             ) from None
-        check_matrix(matrix)
-        self.matrix = matrix.tocsr() if is_sparse else matrix
+        check_matrix(self.matrix)
+        if is_sparse:
+            self.matrix = self.matrix.tocsr()
         self.offsets: NDArray[np.int64] = check_offsets(offsets, self.matrix.shape[0])
         self._names = None if feature_names is None else check_feature_names(feature_names, self.n_features)
-        self.vocabulary: Any = None
+        self.vocabulary: Vocabulary | None = None
         check_values(self.matrix, partial(locate, self.offsets), self._names)
 
     @classmethod
     def from_checked(
         cls,
-        matrix: Any,
+        matrix: NDArray | SparseMatrix,
         offsets: NDArray[np.int64],
         feature_names: list[str] | None = None,
-        vocabulary: Any = None,
-    ) -> "Sequences":
+        vocabulary: Vocabulary | None = None,
+    ) -> Sequences:
         """Return sequences of parts known to fit, without the checks, which dominate the time of one sentence. The
         `vocabulary` that encoded them makes the names of the columns on request."""
         sequences = object.__new__(cls)
@@ -110,7 +118,7 @@ class Sequences(Items):
             f"{self.n_features} features{named}, {storage})"
         )
 
-    def with_names(self, names: list[str]) -> "Sequences":
+    def with_names(self, names: list[str]) -> Sequences:
         """Return the same items with the columns of these names, empty for a new one; InputError if columns have no
         names."""
         if self.feature_names is None:
@@ -128,10 +136,10 @@ class Sequences(Items):
         matrix = scipy.sparse.csr_array(self.matrix @ selector.tocsr())
         return Sequences(matrix, self.offsets, names)
 
-    def _item(self, i: int) -> Any:
+    def _item(self, i: int) -> NDArray | SparseMatrix:
         return self.matrix[self.offsets[i] : self.offsets[i + 1]]
 
-    def _take(self, items: NDArray[np.integer]) -> "Sequences":
+    def _take(self, items: NDArray[np.integer]) -> Sequences:
         rows: slice | NDArray[np.int64]
         if items.size and items[-1] - items[0] == items.size - 1 and (np.diff(items) == 1).all():
             cuts = self.offsets[items[0] : items[-1] + 2]
@@ -143,7 +151,10 @@ class Sequences(Items):
 
 
 def encode_sequences(
-    X: Any, vocabulary: Vocabulary | None = None, allow_empty: bool = False, n_features: int | None = None
+    X: ItemsLike,
+    vocabulary: Vocabulary | None = None,
+    allow_empty: bool = False,
+    n_features: int | None = None,
 ) -> tuple[Sequences, Vocabulary | None]:
     """Return the input of an estimator as Sequences, with the vocabulary of its columns, sorted; None for matrices.
 
@@ -187,16 +198,15 @@ def encode_sequences(
     return sequences, vocabulary
 
 
-def in_columns_of(X: Any, vocabulary: Vocabulary | None) -> Any:
+def in_columns_of(X: ItemsLike, vocabulary: Vocabulary | None) -> ItemsLike:
     """Return `Sequences` of other named columns with the columns of the vocabulary, other items unchanged."""
-    is_encoded = isinstance(X, Sequences) and (X.vocabulary is None or X.vocabulary is not vocabulary)
-    if is_encoded and vocabulary is not None and X.feature_names is not None:
-        return X.with_names(vocabulary.names)
-    return X
+    if not isinstance(X, Sequences) or vocabulary is None or X.vocabulary is vocabulary:
+        return X
+    return X if X.feature_names is None else X.with_names(vocabulary.names)
 
 
 def encode_new(
-    X: Any, vocabulary: Vocabulary | None, n_features: int, find_pairs: Callable[[Vocabulary], Pairs]
+    X: ItemsLike, vocabulary: Vocabulary | None, n_features: int, find_pairs: Callable[[Vocabulary], Pairs]
 ) -> Sequences | TokenRows:
     """Return new items in a model's columns: as `TokenRows`, which is fastest, if given by name, else as
     `encode_sequences`. `find_pairs` returns the pairs of the names with weights; items may be empty."""
@@ -206,14 +216,14 @@ def encode_new(
     if vocabulary.encodes_items:
         return vocabulary.encode_rows(X)
     items = _as_items(X)
-    first = _first_filled(items)
+    first = next((item for item in items if not _is_empty(item)), None)
     if first is None or is_matrix(first):
         return encode_sequences(items, vocabulary, allow_empty=True)[0]
     return _known_rows(items, vocabulary, find_pairs(vocabulary))
 
 
 def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_features: int | None) -> Sequences:
-    first = _first_filled(items)
+    first = next((item for item in items if not _is_empty(item)), None)
     if first is None and n_features is None:
         check_any_position(np.zeros(len(items) + 1, np.int64))
     if first is None or is_matrix(first):
@@ -231,20 +241,15 @@ def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_feature
 
 
 def _known_rows(items: Sequence[Any], vocabulary: Vocabulary, pairs: Pairs) -> TokenRows:
-    """Return items in the columns of a vocabulary. Attributes of plain dicts and lists are looked up without making
-    their strings, which takes a fraction of the time."""
+    """Return items in the columns of a vocabulary. The columns of attributes of plain dicts and lists are found without
+    making their strings, which takes a fraction of the time."""
     if vocabulary.has_attributes and can_be_read_again(items):
         with suppress(InputError):  # for bytes; other errors are raised below
             return known_rows(items, pairs, len(vocabulary))
     return known_rows(vocabulary.named(items), pairs, len(vocabulary))
 
 
-def _first_filled(items: Sequence[Any]) -> Any:
-    """Return the first item that has positions, None for none."""
-    return next((item for item in items if not _is_empty(item)), None)
-
-
-def _as_items(X: Any) -> Sequence[Any]:
+def _as_items(X: ItemsLike) -> Sequence[Any]:
     if hasattr(X, "tocsr") or (isinstance(X, np.ndarray) and X.dtype != object and X.ndim != 3):
         raise InputError(
             "expected a list of items, got one matrix or array: cut it into items with "
@@ -256,15 +261,15 @@ def _as_items(X: Any) -> Sequence[Any]:
     return X if isinstance(X, (list, tuple)) else list(X)
 
 
-def has_no_position(X: Any) -> bool:
+def has_no_position(X: object) -> bool:
     """Return whether no item of an estimator's input has positions."""
     if hasattr(X, "offsets"):
         return not X.offsets[-1]
     return isinstance(X, (list, tuple)) and all(map(_is_empty, X))
 
 
-def _is_empty(item: Any) -> bool:
-    return not is_matrix(item) and hasattr(item, "__len__") and len(item) == 0
+def _is_empty(item: object) -> bool:
+    return not is_matrix(item) and isinstance(item, Sized) and len(item) == 0
 
 
 # ---- items that are matrices

@@ -5,13 +5,15 @@ position (CSR) are built on request. Binary features store no values, and positi
 entry instead of 12. Shapes: I items, N positions, F features, nnz entries that are not 0.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crfqn.data.inputs import SparseMatrix
 from crfqn.data.items import check_not_empty, check_offsets, locate, positions_of
 from crfqn.data.matrices import check_matrix
 from crfqn.errors import InputError
@@ -36,7 +38,9 @@ class FeatureStore:
     offsets: NDArray[np.int64]  # (I + 1,)
 
     @classmethod
-    def from_matrix(cls, matrix: Any, offsets: ArrayLike, allow_empty: bool = False) -> "FeatureStore":
+    def from_matrix(
+        cls, matrix: NDArray | SparseMatrix, offsets: ArrayLike, allow_empty: bool = False
+    ) -> FeatureStore:
         """Build the store of a matrix of positions x features, (N, F), of any sparse format or dense.
 
         Booleans or real numbers. Unsorted indices are sorted, duplicates summed and zeros left out; the matrix itself
@@ -100,8 +104,8 @@ class FeatureStore:
     def nbytes(self) -> int:
         """Size of the arrays in bytes, with those by position once they are built."""
         arrays = [self.indptr, self.indices, self.values, self.offsets]
-        if "_rows" in self.__dict__:
-            arrays += self._rows
+        if "by_position" in self.__dict__:
+            arrays += self.by_position
         return sum(array.nbytes for array in arrays)
 
     @cached_property
@@ -139,7 +143,7 @@ class FeatureStore:
         """
         return cut_into_parts(self.offsets, n_parts)
 
-    def take(self, items: NDArray[np.integer]) -> "tuple[FeatureStore, NDArray[np.int64]]":
+    def take(self, items: NDArray[np.integer]) -> tuple[FeatureStore, NDArray[np.int64]]:
         """Return the store of some items (ascending, none twice) and the positions that it is made of: O(nnz)."""
         positions, offsets = positions_of(self.offsets, items)
         new_index = np.full(self.n_positions, -1, _index_dtype(self.n_positions))
@@ -151,11 +155,11 @@ class FeatureStore:
         values = ALL_ONES if self.is_binary else self.values[taken]
         return FeatureStore(indptr, indices, values, offsets), positions
 
-    def cut(self, offsets: NDArray[np.int64]) -> "FeatureStore":
+    def cut(self, offsets: NDArray[np.int64]) -> FeatureStore:
         """Return the store of the same positions, cut into other items."""
         return FeatureStore(self.indptr, self.indices, self.values, offsets)
 
-    def with_constant(self) -> "FeatureStore":
+    def with_constant(self) -> FeatureStore:
         """Return a copy with one more feature, the last, that is 1 at every position: O(nnz + N + F)."""
         n = self.n_positions
         indptr = np.append(self.indptr, self.nnz + n)
@@ -169,7 +173,7 @@ class FeatureStore:
         out[self.indices[entries]] = 1.0 if self.is_binary else self.values[entries]
         return out
 
-    def centered(self, centre: NDArray[np.float64]) -> "FeatureStore":
+    def centered(self, centre: NDArray[np.float64]) -> FeatureStore:
         """Return the store of the features minus `centre`, (F,); columns whose `centre` is 0 are unchanged.
 
         Copies the entries once: O(nnz), and N for each of the other columns.
@@ -187,21 +191,18 @@ class FeatureStore:
         indices, parts = [*indices, self.indices[done:]], [*parts, values[done:]]
         return FeatureStore(indptr, np.concatenate(indices), np.concatenate(parts), self.offsets)
 
-    @property
-    def by_feature(self) -> Compressed:
-        """Return the arrays indptr (F + 1,), positions (nnz,) and values, for kernels."""
-        return self.indptr, self.indices, self.values
-
-    def by_position(self) -> Compressed:
-        """Return the entries by position, built once: indptr (N + 1,), features (nnz,) ascending, values as above."""
-        return self._rows
-
     def release_rows(self) -> None:
         """Free the entries by position."""
-        self.__dict__.pop("_rows", None)
+        self.__dict__.pop("by_position", None)
+
+    @property
+    def by_feature(self) -> Compressed:
+        """The arrays indptr (F + 1,), positions (nnz,) and values, for kernels."""
+        return self.indptr, self.indices, self.values
 
     @cached_property
-    def _rows(self) -> Compressed:
+    def by_position(self) -> Compressed:
+        """The entries by position, built at the first use: indptr (N + 1,), features (nnz,) ascending, values."""
         import scipy.sparse
 
         values = np.ones(self.nnz, np.int8) if self.is_binary else self.values
@@ -221,7 +222,7 @@ def _index_dtype(size: int) -> type[np.integer]:
     return np.int32 if size < 2**31 else np.int64
 
 
-def _arrays_of(matrix: Any) -> Compressed:
+def _arrays_of(matrix: SparseMatrix) -> Compressed:
     """Return the arrays of a CSR or CSC matrix in the dtypes of the kernels, without values if all are 1."""
     n_rows = matrix.shape[0] if matrix.format == "csc" else matrix.shape[1]
     indices = matrix.indices.astype(_index_dtype(n_rows), copy=False)
@@ -229,7 +230,7 @@ def _arrays_of(matrix: Any) -> Compressed:
     return matrix.indptr.astype(np.int64), indices, values
 
 
-def _compress_sparse(matrix: Any) -> Compressed:
+def _compress_sparse(matrix: SparseMatrix) -> Compressed:
     """Return a sparse matrix by column: rows ascending, duplicates summed, zeros left out."""
     import scipy.sparse
 

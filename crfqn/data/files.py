@@ -17,11 +17,12 @@ import select
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import chain
+from types import ModuleType
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from crfqn.atomic_write import StrPath
@@ -34,7 +35,7 @@ MAX_UNPACKED_SIZE = 4 << 30  # bytes of an unpacked file, by default
 # packed to a third to a tenth of their size.
 SAFE_SIZE, SAFE_RATIO = 64 << 20, 32
 PIECE_SIZE = 1 << 20  # bytes unpacked at a time
-ZSTD_STEP = 1 << 12  # bytes of a zstd stream at a time: 128 MB at most unpacked (blocks of 128 kB in 4 bytes)
+ZSTD_STEP = 1 << 12  # bytes of a zstd stream at a time: up to 128 MB unpacked (blocks of 128 kB in 4 bytes)
 
 
 class Packing(NamedTuple):
@@ -58,7 +59,7 @@ def _pieces_of(open_packed: Callable[[BinaryIO], Any]) -> Callable[[BinaryIO], I
     return pieces
 
 
-def _zstd() -> Any:
+def _zstd() -> ModuleType:
     """Return Python's own module for zstd (from 3.14), else that of the package `zstandard`."""
     with suppress(ImportError):
         from compression import zstd
@@ -248,7 +249,7 @@ def source_of(origin: Readable) -> Source:
 
 
 def facts_of(origin: Readable) -> dict[str, Any]:
-    """Return the reader's notes on the earlier parts, to be extended; a new dict if the whole is read at once."""
+    """Return the reader's notes on the earlier parts, to be extended; a new dict if the file is read as a whole."""
     part = source_of(origin).origin
     return part.facts if isinstance(part, Part) else {}
 
@@ -277,8 +278,8 @@ class Ahead(io.RawIOBase):
         self.start, self.is_at_end, self._n_read = bytearray(start), False, 0
 
     def extend(self, size: int, waits: bool) -> None:
-        """Extend the beginning by the next read, and up to `size` bytes in all: by bytes that are available or, if it
-        `waits`, that will be received."""
+        """Extend the beginning by the next read, and up to `size` bytes in all. Unless `waits` is set, only bytes that
+        are available are read."""
         is_there = True
         while len(self.start) < size and not self.is_at_end and (is_there or waits):
             piece = self._stream.read1(min(size - len(self.start), PIECE_SIZE))
@@ -296,7 +297,7 @@ class Ahead(io.RawIOBase):
         return self._n_read
 
     def read1(self, size: int = -1) -> bytes:
-        """Return at most `size` of the remaining bytes; none at the end."""
+        """Return up to `size` of the remaining bytes; none at the end."""
         end = len(self.start) if size < 0 else self._n_read + size
         piece = bytes(self.start[self._n_read : end]) or self._stream.read1(size)
         self._n_read += len(piece)
@@ -315,7 +316,7 @@ class Ahead(io.RawIOBase):
         super().close()
 
 
-def has_come(stream: Any) -> bool:
+def has_come(stream: IO[bytes] | io.IOBase) -> bool:
     """Return whether the next read will not block, False if that is unknown (no file, or Windows)."""
     try:
         return bool(select.select([stream], [], [], 0)[0])
@@ -324,10 +325,10 @@ def has_come(stream: Any) -> bool:
 
 
 # Standard input and pipes whose beginning has been inspected and that have not been read yet.
-_looked_at: dict[Any, Ahead] = {}
+_looked_at: dict[Hashable, Ahead] = {}
 
 
-def _identity(origin: Any) -> Any:
+def _identity(origin: StrPath) -> Hashable:
     """Return the key of a stream in this table."""
     if str(origin) == STANDARD_INPUT:
         return id(sys.stdin.buffer)
@@ -335,7 +336,7 @@ def _identity(origin: Any) -> Any:
     return state.st_dev, state.st_ino  # whatever the path that leads there
 
 
-def is_stream(origin: Any) -> bool:
+def is_stream(origin: StrPath) -> bool:
     """Return whether a name is standard input, a pipe or a device, which can be read only once and may never end."""
     try:
         mode = stat.S_IFREG if str(origin) == STANDARD_INPUT else os.stat(origin).st_mode
@@ -350,14 +351,14 @@ def read_start(origin: Readable, *, waits: bool = False) -> tuple[bytes, bool]:
     It has some START_SIZE bytes and START_LINES lines, of any length up to MAX_LINE_SIZE. The beginning of a stream has
     a line and the bytes received with it, unless `waits` is set. It is empty if the file cannot be read.
     """
-    name: Any = source_of(origin).origin
+    name = source_of(origin).origin
     try:
         if not is_stream(name):
             with open(name, "rb") as stream:
                 return _start(Ahead(stream, closes=False), START_LINES, waits=True)
         if _identity(name) not in _looked_at:
             is_standard = str(name) == STANDARD_INPUT
-            begun: Any = sys.stdin.buffer if is_standard else open(name, "rb")  # noqa: SIM115 (read later)
+            begun: BinaryIO = sys.stdin.buffer if is_standard else open(name, "rb")  # noqa: SIM115 (read later)
             _looked_at[_identity(name)] = Ahead(begun, closes=not is_standard)
         return _start(_looked_at[_identity(name)], START_LINES if waits else 1, waits=waits)
     except (OSError, ValueError, AttributeError):  # AttributeError: standard input is closed
@@ -489,7 +490,7 @@ def check_text(source: Source, content: bytes) -> None:
         raise DataError(f"{shown_name(source)}: expected text, got {kind.name}; {kind.remedy}")
     is_wide = codecs.lookup(source.codec).name.startswith(
         ("utf-16", "utf-32")
-    )  # with a byte of 0 in most characters
+    )  # whose ASCII characters have a byte of 0
     if b"\0" in start and source.encoding != BYTES_ENCODING and not is_wide:
         raise DataError(
             f"{shown_name(source)}: expected text, got binary data (the byte after {start.index(0):,} others is 0); "
@@ -506,7 +507,7 @@ def decode_line(origin: Readable, number: int, line: bytes) -> str:
         raise DataError(
             f"{shown_name(origin)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} after "
             f"{error.start} others ({error.reason}); another encoding can be named (--encoding latin-1, "
-            f"encoding='latin-1'), or {BYTES_ENCODING}, which keeps all bytes as they are"
+            f"encoding='latin-1'), or {BYTES_ENCODING}, which keeps all bytes unchanged"
         ) from error
 
 

@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from crfqn.data.inputs import ItemsLike
 from crfqn.data.items import Items, check_values, locate, positions_of
 from crfqn.errors import InputError
 from crfqn.messages import describe, place_of
@@ -24,7 +25,7 @@ class Features(Items):
     Parameters
     ----------
     dense : array-like of shape (I, D), or a list of I arrays of shape (T_i, D)
-        Real numbers of at most 1e12 in size: a row an item, or for sequences an array an item, a row a position. With
+        Real numbers up to 1e12 in size: a row an item, or for sequences an array an item, a row a position. With
         `crfqn.Sequences` and token columns, an array (N, D) has a row a position.
     sparse : matrix, or list of I items
         The estimator's input without a dense block: a sparse matrix or array of shape (I, F), or sequences such as
@@ -49,18 +50,19 @@ class Features(Items):
     (2, (array([[1., 1.]]), [{'w': 'c'}]))
     """
 
-    def __init__(self, dense: Any, sparse: Any) -> None:
+    sparse: Any  # items in one of the forms of `ItemsLike`, those of no length as a list
+
+    def __init__(self, dense: Iterable[ArrayLike], sparse: ItemsLike) -> None:
         if hasattr(sparse, "tocsr"):
-            sparse = sparse.tocsr()
-        elif not hasattr(sparse, "shape"):
-            sparse = list(sparse)
-        n_items = sparse.shape[0] if hasattr(sparse, "shape") else len(sparse)
+            self.sparse = sparse.tocsr()
+        else:
+            self.sparse = sparse if hasattr(sparse, "shape") else list(sparse)
+        n_items = self.sparse.shape[0] if hasattr(sparse, "shape") else len(self.sparse)
         dense = dense if isinstance(dense, np.ndarray) else list(dense)
-        self.sparse = sparse
         first_rows = (
             dense if isinstance(dense, list) else dense[:1]
         )  # the first item of a list may have no positions
-        self.has_positions = hasattr(sparse, "offsets") or any(np.ndim(rows) == 2 for rows in first_rows)
+        self.has_positions = hasattr(self.sparse, "offsets") or any(np.ndim(rows) == 2 for rows in first_rows)
         if self.has_positions and not (isinstance(dense, np.ndarray) and dense.ndim == 2):
             _check_count(len(dense), n_items)
             # An empty list means no rows.
@@ -77,15 +79,15 @@ class Features(Items):
             self.offsets = np.cumsum([0, *map(len, dense)])
         else:
             self.dense = _numbers(dense, "dense")
-            self.offsets = getattr(sparse, "offsets", np.arange(len(self.dense) + 1))
-            _check_count(len(self.dense), sparse.offsets[-1] if self.has_positions else n_items)
+            self.offsets = getattr(self.sparse, "offsets", np.arange(len(self.dense) + 1))
+            _check_count(len(self.dense), self.sparse.offsets[-1] if self.has_positions else n_items)
         if self.has_positions:
-            _check_lengths(self.lengths, sparse)
+            _check_lengths(self.lengths, self.sparse)
         place = partial(locate, self.offsets) if self.has_positions else place_of
         check_values(self.dense, place, kind="dense column")
 
     @classmethod
-    def from_input(cls, X: Any) -> Features:
+    def from_input(cls, X: ItemsLike) -> Features:
         """Return `Features` unchanged, or those of a list of pairs (dense, sparse), one an item."""
         if isinstance(X, cls):
             return X
@@ -105,13 +107,13 @@ class Features(Items):
             return cls([pair[0] for pair in pairs], scipy.sparse.vstack(sparse, format="csr"))
         return cls([pair[0] for pair in pairs], sparse)
 
-    def beside(self, sparse: Any) -> Self:
+    def beside(self, sparse: ItemsLike) -> Self:
         """Return the same items with another form of the sparse block."""
         if hasattr(sparse, "offsets"):
             _check_lengths(self.lengths, sparse)
         return self._with(self.dense, self.offsets, sparse)
 
-    def _with(self, dense: NDArray[Any], offsets: NDArray[np.int64], sparse: Any) -> Self:
+    def _with(self, dense: NDArray[Any], offsets: NDArray[np.int64], sparse: ItemsLike) -> Self:
         features = object.__new__(type(self))
         features.dense, features.offsets, features.sparse = dense, offsets, sparse
         features.has_positions = self.has_positions
@@ -141,11 +143,11 @@ class Features(Items):
 
     def __repr__(self) -> str:
         positions = f", {self.n_positions} positions" if self.has_positions else ""
-        blocks = f"{self.n_dense} dense columns beside a {type(self.sparse).__name__}"
+        blocks = f"{self.n_dense} dense columns and a {type(self.sparse).__name__}"
         return f"Features({len(self)} items{positions}, {blocks})"
 
 
-def check_dense(X: Any, n_dense: int) -> Any:
+def check_dense(X: ItemsLike, n_dense: int) -> Any:
     """Return items for a model of so many dense features as `Features`, or, for a model without, unchanged; InputError
     for another number."""
     if not n_dense:
@@ -158,15 +160,16 @@ def check_dense(X: Any, n_dense: int) -> Any:
     return features
 
 
-def refuse_dense(model: Any, what: str) -> None:
+def refuse_dense(model: object, what: str) -> None:
     """Raise InputError for a model with a dense block of weights, which `what` does not support."""
-    if getattr(model, "n_dense_", 0):
+    n_dense = getattr(model, "n_dense_", 0)
+    if n_dense:
         raise InputError(
-            f"{what}: expected a model without a dense block, got one of {model.n_dense_} dense columns"
+            f"{what}: expected a model without a dense block, got one of {n_dense} dense columns"
         )
 
 
-def sparse_of(X: Any) -> Any:
+def sparse_of(X: ItemsLike) -> Any:
     """Return the sparse block of `Features`, other items unchanged."""
     return X.sparse if isinstance(X, Features) else X
 
@@ -178,7 +181,7 @@ def _check_count(n_dense: int, n_sparse: int) -> None:
         )
 
 
-def _check_lengths(lengths: NDArray[np.int64], sparse: Any) -> None:
+def _check_lengths(lengths: NDArray[np.int64], sparse: ItemsLike) -> None:
     if hasattr(sparse, "lengths"):
         expected = sparse.lengths
     else:
@@ -191,8 +194,8 @@ def _check_lengths(lengths: NDArray[np.int64], sparse: Any) -> None:
         )
 
 
-def _numbers(rows: Any, name: str) -> NDArray[Any]:
-    """Return rows as an array of real numbers with at least one column."""
+def _numbers(rows: ArrayLike | list[ArrayLike], name: str) -> NDArray[Any]:
+    """Return rows as an array of real numbers with one or more columns."""
     try:
         numbers = np.asarray(rows)
     except ValueError:  # numpy's refusal of ragged nesting

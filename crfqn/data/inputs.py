@@ -5,7 +5,7 @@ import scipy.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 SparseMatrix: TypeAlias = "sparray | spmatrix"
 # Items: a table with one row each, or a list of them such as Sequences, TokenColumns, Features, dicts or texts.
-ItemsLike: TypeAlias = "SparseMatrix | ArrayLike | Iterable[object]"
+ItemsLike: TypeAlias = "SparseMatrix | NDArray | Iterable[Any]"
 # A label for each item or position, a list of labels for each item, or a table of label sets (I, K).
-LabelsLike: TypeAlias = "SparseMatrix | ArrayLike | Iterable[object]"
+LabelsLike: TypeAlias = "SparseMatrix | NDArray | Iterable[Any]"
 # A weight for each item, or for each position of each item; None if all are 1.
 SampleWeight: TypeAlias = "NDArray | Sequence[ArrayLike] | float | None"
 # The weights of labels by label, "balanced", or None if all are 1.

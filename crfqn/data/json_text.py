@@ -60,7 +60,7 @@ def _refuse_number(name: str) -> NoReturn:
 STRICT_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse_number)
 
 
-def strict_json(content: Any, **how: Any) -> str:
+def strict_json(content: object, **how: Any) -> str:
     """Return JSON, lone surrogates escaped; InputError for NaN and infinite numbers, which JSON lacks."""
     try:
         text = json.dumps(content, allow_nan=False, **how)

@@ -211,7 +211,7 @@ def check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
         )
 
 
-UNKNOWN_CODE = -1
+UNKNOWN_CODE = -1  # the code of a position with several possible labels
 PARTIAL_LABEL_TYPES = (type(None), set, frozenset)
 
 
@@ -313,7 +313,7 @@ def _encoded(choices: list, classes: list) -> tuple[NDArray[np.int32], NDArray[n
 PLAIN_NUMBER = r"(?:0|[1-9][0-9]*)(?:\.(?:0*|[0-9]*[1-9]))?|\.[0-9]*[1-9]"
 WITH_EXPONENT = r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+"
 LABEL_NUMBER = re.compile(rf"[-+]?(?:{PLAIN_NUMBER}|{WITH_EXPONENT})")
-LARGEST_LABEL = 2**63 - 1
+LARGEST_LABEL = 2**63 - 1  # of an integer in 64 bits
 LARGEST_EXACT_INTEGER = 2**53  # whole numbers in double precision are exact up to here
 
 

@@ -1,5 +1,7 @@
 """Checks of the matrices and numbers that users give, whatever their form; they need numpy alone."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 
@@ -7,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.hybrid import Features, check_dense
+from crfqn.data.inputs import SparseMatrix
 from crfqn.errors import InputError
 from crfqn.numerals import BLANKS, number_in
 
@@ -22,19 +25,19 @@ def is_numeric(cell: Any) -> bool:
         return False
 
 
-def is_matrix(item: Any) -> bool:
+def is_matrix(item: object) -> bool:
     """Return whether an item is an array of numbers or a sparse matrix."""
     if isinstance(item, np.ndarray):
         return item.dtype.kind not in "OUST"
     return hasattr(item, "tocsr") or (hasattr(item, "__array__") and not isinstance(item, np.generic))
 
 
-def is_plain_array(X: Any) -> bool:
+def is_plain_array(X: object) -> bool:
     """Return whether X is a 2-D array of real numbers that float64 can hold."""
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8
 
 
-def check_matrix(matrix: Any) -> None:
+def check_matrix(matrix: NDArray | SparseMatrix) -> None:
     """Raise InputError for an array or sparse matrix that is not 2-D and real, or that is damaged."""
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise InputError(
@@ -44,7 +47,7 @@ def check_matrix(matrix: Any) -> None:
     check_sparse(matrix)
 
 
-def canonical(matrix: Any) -> Any:
+def canonical(matrix: SparseMatrix) -> SparseMatrix:
     """Return a sparse matrix as CSR or CSC with each entry stored once, in order and none of them 0, on which squared
     norms, for example, depend: a copy if it has another form. Anything else is unchanged; errors as of `check_sparse`.
     O(nnz)."""

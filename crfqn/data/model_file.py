@@ -23,7 +23,7 @@ from crfqn.data.files import check_regular, read_bytes, safe_size, safe_source, 
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, ModelFileMissingError
 from crfqn.messages import describe
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 1  # of the files that this version writes; a reader refuses later ones
 HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
 SUFFIXES_OF_OTHERS = (
@@ -228,7 +228,7 @@ class _Damage(Exception):
     """Error with the reason why a file is not a usable model; the caller adds the path."""
 
 
-def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:
+def _unpack_strings(name: object, tensors: dict[str, NDArray[Any]]) -> list[str]:
     """Take the two arrays of a list of strings out of `tensors`."""
     if not isinstance(name, str) or not {name + TEXT_SUFFIX, name + ENDS_SUFFIX} <= tensors.keys():
         raise _Damage(f"the file is damaged: the list of strings {name!r} is missing")
@@ -242,11 +242,11 @@ def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:
     )
     if not sizes_fit:
         raise _Damage(f"the list of strings {name!r} has impossible lengths")
-    data: Any = text.tobytes()
+    data = text.tobytes()
     starts = [0, *ends[:-1].tolist()] if ends.size else []
     if data.isascii():  # a character a byte
-        data = data.decode()
-        return [data[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]
+        characters = data.decode()
+        return [characters[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]
     try:
         return [
             data[start:end].decode("utf-8", "surrogatepass")
@@ -259,7 +259,7 @@ def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:
 def plain_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata as JSON, numpy's scalars and arrays as numbers and lists; InputError for other types."""
 
-    def plain(value: Any) -> Any:
+    def plain(value: object) -> object:
         if isinstance(value, np.generic | np.ndarray):
             return value.tolist()
         raise TypeError(f"a value of type {type(value).__name__} is not JSON")

@@ -6,20 +6,22 @@ quasi-Newton for computationally intensive l1-regularized M-estimators", section
 columns, m pixels on in one image.
 """
 
+from __future__ import annotations
+
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from crfqn.data.inputs import SparseMatrix
 from crfqn.errors import InputError
 
-BLOCK_ENTRIES = 1 << 20  # nonzeros of one batch: temporary arrays have some 20 MB
+BLOCK_ENTRIES = 1 << 20  # nonzeros of one batch, whose temporary arrays have some 20 MB
 
 
 @dataclass(frozen=True)
 class PixelPairs:
-    """Feature map of the pixels, and pairs of pixels, that are on: of a value of at least `threshold`."""
+    """Feature map of the pixels, and pairs of pixels, that are on: their value is `threshold` or more."""
 
     shape: tuple[int, int]  # rows and columns of an image
     threshold: float = 1.0
@@ -40,7 +42,7 @@ class PixelPairs:
         pairs = [f"{first}&{second}" for first, second in itertools.combinations(pixels, 2)]
         return [*pixels, *pairs, *["bias"] * self.bias]
 
-    def transform(self, images: np.ndarray) -> Any:
+    def transform(self, images: np.ndarray) -> SparseMatrix:
         """Return the columns of images (N, P) as a csr_array (N, F) of int8 ones, int32 indices ascending in each row:
         some 400 entries a 16x8 letter, 5 bytes each, and 20 MB of temporary arrays. InputError for another shape."""
         from scipy.sparse import csr_array

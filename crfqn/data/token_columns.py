@@ -63,7 +63,7 @@ class TokenColumns(Items, Sequence[Any]):
     @classmethod
     def from_items(
         cls,
-        items: Any,
+        items: Iterable[Any],
         names: Sequence[str] | None = None,
         used: Sequence[str] | None = None,
         has_more: bool = False,
@@ -143,7 +143,7 @@ class TokenColumns(Items, Sequence[Any]):
             return None
         return [self.blanks[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
-    def __add__(self, other: Any) -> TokenColumns:
+    def __add__(self, other: object) -> TokenColumns:
         if not isinstance(other, TokenColumns):
             return NotImplemented
         if self.names != other.names:

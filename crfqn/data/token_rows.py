@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from numbers import Real
 from operator import getitem
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.inputs import SparseMatrix
 from crfqn.data.items import LARGEST_VALUE, Items, wrap_hint, wrong_value
 from crfqn.data.matrices import ENTRIES_PER_BLOCK, is_matrix
 from crfqn.data.vocabulary import UNSEEN, Pairs, Vocabulary
@@ -43,7 +44,7 @@ class Rows(NamedTuple):
     values: NDArray[np.float64]  # (0,) if all are 1
 
     @classmethod
-    def from_items(cls, items: Any) -> Rows:
+    def from_items(cls, items: TokenRows | NDArray | SparseMatrix) -> Rows:
         """Return the entries of `TokenRows`, or of a checked 2-D array or sparse matrix."""
         if isinstance(items, TokenRows):
             return items.rows
@@ -78,7 +79,7 @@ class TokenRows(Items):
     offsets: NDArray[np.int64]
     n_features: int
 
-    def matrix(self) -> Any:
+    def matrix(self) -> SparseMatrix:
         """Return the entries as a canonical CSR matrix (N, F), float64, or float32 if all values are 1.
 
         It is made in the memory of the rows, which are invalid afterwards if a position has a column twice.
@@ -113,7 +114,7 @@ def known_rows(items: Sequence[Any], pairs: Pairs, n_features: int) -> TokenRows
     plain = buffers.plain_columns(items) if len(items) <= ITEMS_PER_BATCH else None
     if plain is None:
         return buffers.filled(items, n_features)
-    columns, positions = plain  # fastest for few items: without buffers
+    columns, positions = plain  # without buffers, which is faster for a single batch
     row_ends, offsets = (
         np.array([0, *accumulate(map(len, lists))], np.int64) for lists in (positions, items)
     )
@@ -207,7 +208,7 @@ class _Buffers:
         ):  # for values that must be checked, and for lists, sets and dicts, which cannot be keys
             return None
 
-    def _add(self, position: Any) -> None:
+    def _add(self, position: object) -> None:
         """Append a position; any exception means that it is malformed, see `_what_is_wrong`."""
         if isinstance(position, (dict, Mapping)):
             self._add_dict(position)
@@ -257,7 +258,7 @@ class _Buffers:
         self._add_dict = self._add_each if len(self.other_at) > n_others else self._add_pairs
 
 
-def nested(key: str, value: Any) -> dict[str, Any]:
+def nested(key: object, value: Iterable[object]) -> dict[str, Any]:
     """Return a collection under `key` as features "key:name": 1 for each string, or the value of a dict's entry."""
     if not isinstance(key, str):
         raise TypeError
@@ -267,13 +268,13 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     return {f"{key}:{name}": count for name, count in counts.items()}
 
 
-def _checked(name: Any) -> str:
+def _checked(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError
     return name
 
 
-def _plain(value: Any) -> str | bool | float:
+def _plain(value: object) -> str | bool | float:
     """Return a value of another type (numpy's, fractions) as one of PLAIN_TYPES; TypeError if it is none."""
     if isinstance(value, str):
         return str(value)
@@ -284,11 +285,11 @@ def _plain(value: Any) -> str | bool | float:
     raise TypeError("a feature value must be a number, boolean or string")
 
 
-def _is_string_row(position: Any) -> bool:
+def _is_string_row(position: object) -> TypeGuard[NDArray]:
     return isinstance(position, np.ndarray) and position.ndim == 1 and position.dtype.kind in "OUT"
 
 
-def _what_is_wrong(position: Any) -> str | None:
+def _what_is_wrong(position: object) -> str | None:
     """Return why `_Buffers._add` refuses a position; None if the position is right."""
     if isinstance(position, str):
         return f"expected a dict or a list of strings, got the single string {shorten(position)}{OF_ONE_ITEM}"

@@ -125,7 +125,7 @@ def find_words(text: str, rules: str = UNICODE_RULES) -> list[str]:
 
 PENN_RULES, CHARACTER_RULES = "penn", "characters"
 MAX_TOKENS_FOR_CHOICE = 10_000  # maximum number of tokens for a choice
-MAX_ABBREVIATIONS = 1000
+MAX_ABBREVIATIONS = 1000  # of the training data that a tokenizer keeps, the most frequent ones
 BLANK_WITHIN, STOP_AT_END = (
     "blank",
     "stop",
@@ -140,8 +140,8 @@ PENN_PIECE = re.compile(
     r"|(?:[^\s\[\](){}<>;@#$%&!?\",:.\-`']|(?<=\d)[,:](?=\d)|(?<=\w)[&@](?=\w)|\.(?!\.)|-(?!-)|`(?!`)|'(?!'))+|\S"
 )
 CLITIC_PATTERN = re.compile(r"(?:n['’]t|['’](?:s|m|d|ll|re|ve))$", re.IGNORECASE)
-MAX_CLITIC_LENGTH = 3
-MAX_END_LENGTH = 3  # characters after a word: at most a full stop between quotation marks
+MAX_CLITIC_LENGTH = 3  # characters: n't
+MAX_END_LENGTH = 3  # characters after a word: a full stop between two quotation marks
 HYPHENS = "\u2010\u2011"
 TWO_WORDS = dict.fromkeys(("cannot", "gonna", "gotta", "wanna", "gimme", "lemme"), 3)
 TWO_WORDS |= dict.fromkeys(("'tis", "'twas", "d'ye"), 2)

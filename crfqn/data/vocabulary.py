@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.attributes import ATTRIBUTE_SEPARATOR, attributes
+from crfqn.data.tokenizers import Tokenizer
 from crfqn.errors import InputError
 
-UNSEEN = -1
+UNSEEN = -1  # the column of a name that has none
 # The start of the value in the name of a feature that a dict gives as name and value, `name=value`. A plain name has
 # none; for some names it is unknown, or a name occurred both ways.
 NO_VALUE, UNKNOWN_VALUE = 0, -1
 NO_COLUMNS = np.empty(0, np.int64)
-MAX_UNKNOWN_NAMES = 1000
+MAX_UNKNOWN_NAMES = 1000  # without a column that look-ups remember: a bound on memory
 
 
 class Columns(dict[Any, int]):
@@ -159,7 +160,7 @@ class Vocabulary:
     )
     is_hashed = False  # whether features share columns, which have no names then
     source: dict[str, Any] | None = None  # the templates that make the features
-    tokenizer: Any = None  # of raw text
+    tokenizer: Tokenizer | None = None  # of raw text
     encode: Callable[[Any], Any]
     encode_rows: Callable[[Any], Any]
 
@@ -202,7 +203,7 @@ class Vocabulary:
         """Return the source of the names as a model file keeps it."""
         return self.source
 
-    def named(self, items: Any) -> Any:
+    def named(self, items: Sequence[Any]) -> Sequence[Any]:
         """Return items in a form whose names are those of the vocabulary; errors as of `attributes`."""
         return attributes(items) if self.has_attributes else items
 

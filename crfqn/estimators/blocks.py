@@ -129,7 +129,7 @@ class Blocks:
         """Yield features, a CSR array by position, and labels of each block: what `fit_blocks` takes."""
         for number in range(self.n_items.size):
             store, targets, _ = self.read(number)
-            indptr, indices, values = store.by_position()
+            indptr, indices, values = store.by_position
             shape = store.n_positions, store.n_features
             values = values if values.size else np.ones(indices.size)
             yield scipy.sparse.csr_array((values, indices, indptr), shape), self.classes[targets]

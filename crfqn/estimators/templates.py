@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -187,7 +187,7 @@ class Templates(TransformerMixin, BaseEstimator):
         functions = tuple(self.functions or ())
         settings = source.settings(functions)
         encoder = Encoder.fit(settings, columns)
-        self.vocabulary_ = TemplateVocabulary(encoder, source.fitted_to(columns, settings).as_dict())
+        self.vocabulary_ = TemplateVocabulary(encoder, asdict(source.fitted_to(columns, settings)))
         self.n_features_ = encoder.n_features
         self.has_transitions_ = self.vocabulary_.has_transitions
         return columns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,6 +14,7 @@ from crfqn.data.model_file import ModelSource
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.chain import ChainCRF
+from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.storage import restore
 from crfqn.messages import shorten
 from crfqn.model.content import MAX_WEIGHT, Entries
@@ -26,7 +26,7 @@ from crfqn.model.sequences import SequenceModel
 FORBIDDEN_WEIGHT = -MAX_WEIGHT
 
 
-def read(path: ModelSource) -> Any:
+def read(path: ModelSource) -> ChainCRF:
     """Read a CRFsuite model: return a fitted ChainCRF that predicts the same.
 
     Labels and features are in the order of the file. Items are those of python-crfsuite: lists of attribute names, or
@@ -41,7 +41,7 @@ def read(path: ModelSource) -> Any:
 
 
 def write(
-    model: Any, path: str | os.PathLike[str], feature_names: list[str] | None = None, lossy: bool = False
+    model: ChainCRF, path: str | os.PathLike[str], feature_names: list[str] | None = None, lossy: bool = False
 ) -> None:
     """Write a ChainCRF as a CRFsuite model, atomically.
 
@@ -70,7 +70,7 @@ def write(
 
 
 def named_weights(
-    model: Any, feature_names: list[str] | None = None, lossy: bool = False
+    model: ChainCRF, feature_names: list[str] | None = None, lossy: bool = False
 ) -> tuple[list[str], list[str], Entries, Entries]:
     """Return labels, attributes and their weights for `encode_model`, in the model's order, without attributes that
     have no weight; forbidden transitions have the weight FORBIDDEN_WEIGHT. Parameters and errors as of `write`."""
@@ -107,7 +107,7 @@ def named_weights(
     if unknown:
         lost.append(
             f"the origin of {len(unknown)} names of features, {unknown[0]!r:.60} the first, which may be a dict's name "
-            "and value or a string: names there tell them apart"
+            "and value or a string: names there distinguish them"
         )
     if lost and not lossy:
         raise InputError(
@@ -131,7 +131,7 @@ def _vocabulary(model: SequenceModel, feature_names: list[str] | None) -> Vocabu
     """Return the names of the model's features, or those that the caller gives."""
     if model.vocabulary is not None:
         if feature_names is not None:
-            raise InputError("feature_names: expected None, as the model has names of its own")
+            raise InputError("feature_names: expected None, as the model has its own names")
         if model.vocabulary.is_hashed:
             raise InputError(f"{FORMAT_NAME}: expected features with names, got hashed ones, which have none")
         return model.vocabulary
@@ -148,7 +148,7 @@ def _vocabulary(model: SequenceModel, feature_names: list[str] | None) -> Vocabu
     return Vocabulary([*map(str, feature_names)])
 
 
-def refuse_bigram_weights(model: Any, format_name: str) -> None:
+def refuse_bigram_weights(model: Estimator, format_name: str) -> None:
     """Raise InputError for a model with weights of bigram features, which other formats do not have."""
     n_weights = model.bigram_coef_.nnz if hasattr(model, "bigram_coef_") else 0
     if n_weights:

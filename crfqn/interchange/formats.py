@@ -16,13 +16,14 @@ from crfqn.atomic_write import StrPath
 from crfqn.data.files import PACKINGS
 from crfqn.data.model_file import HEADER_LIMIT, ModelSource, at_hand, read_whole, shown_source, start_of
 from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.storage import load
 from crfqn.interchange import crfsuite, json_file, onnx_file
 from crfqn.interchange.text_models import CRFPP_MAGIC, begins_like_wapiti, read_crfpp, read_wapiti
 from crfqn.model.crfsuite_model import FILE_START
 
 OWN_FORMAT = "crfqn"
-N_SNIFFED_BYTES = 4096  # bytes
+N_SNIFFED_BYTES = 4096  # from which a format is recognised: the first line of a dump of Wapiti is shorter
 
 
 def _is_own(start: bytes) -> bool:
@@ -76,7 +77,7 @@ FORMATS: dict[str, ModelFormat] = {
 }  # fmt: skip
 
 
-def read(path: ModelSource, format: str | None = None, **options: Any) -> Any:
+def read(path: ModelSource, format: str | None = None, **options: Any) -> Estimator:
     """Read a model file of any format: return a fitted estimator.
 
     Parameters
@@ -101,7 +102,7 @@ def read(path: ModelSource, format: str | None = None, **options: Any) -> Any:
     return _checked(entry, "read", options)(source, **options)
 
 
-def write(model: Any, path: StrPath, format: str | None = None, **options: Any) -> None:
+def write(model: Estimator, path: StrPath, format: str | None = None, **options: Any) -> None:
     """Write a fitted estimator to a model file, atomically.
 
     Parameters
@@ -133,7 +134,7 @@ def convert(
     *,
     n_columns: int | None = None,
     **options: Any,
-) -> Any:
+) -> Estimator:
     """Read a model file and write it in another format; return the model. Parameters and errors as of both."""
     entry = _named(target_format, "write") if target_format is not None else _by_suffix(target)
     model = read(source, source_format, **({} if n_columns is None else {"n_columns": n_columns}))

@@ -31,17 +31,18 @@ from crfqn.data.model_file import (
     shown_source,
 )
 from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.storage import restore, whole_content
 from crfqn.messages import describe
 
 JSON_NAME = "json"
-FORMAT_KEY, FORMAT_VERSION = "crfqn-model", 1
+FORMAT_KEY, FORMAT_VERSION = "crfqn-model", 1  # the version that is written
 # By the kind of the array; integers otherwise.
 VALUE_TYPES: dict[str, set[type]] = {"b": {bool}, "f": {float, int}}
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def write(model: Any, path: str | os.PathLike[str], dtype: str = "float64") -> None:
+def write(model: Estimator, path: str | os.PathLike[str], dtype: str = "float64") -> None:
     """Write a fitted estimator as JSON, atomically; parameters and errors as of its `save`."""
     content = whole_content(model, getattr(model, "extra_", None), dtype)
     document: dict[str, Any] = {
@@ -62,7 +63,7 @@ def write(model: Any, path: str | os.PathLike[str], dtype: str = "float64") -> N
     replace_file(path, json.dumps(document, allow_nan=False).encode())
 
 
-def read(path: ModelSource) -> Any:
+def read(path: ModelSource) -> Estimator:
     """Read a model that `write` wrote: return a fitted estimator with the same weights, bit by bit.
 
     Raises

@@ -13,7 +13,7 @@ zero, in any order, with `n_items` (int64, shape (1,)). Outputs: `label` (items,
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +33,21 @@ from crfqn.model.model import Model
 from crfqn.model.sequences import SequenceModel
 from crfqn.structures.transition_rules import TransitionRules
 
+if TYPE_CHECKING:
+    from onnx import ModelProto, ValueInfoProto
+
 ONNX_NAME = "onnx"
 OPSET_VERSION, IR_VERSION = 16, 8  # 16 is the first that sums entries (ScatterND)
 GRAPH_DTYPES = ("float32", "float64")
 INPUT_KINDS = ("dense", "sparse")
-NO_NODE = -1
+NO_NODE = -1  # above the top of a taxonomy
+Writable = MulticlassCRF | MulticlassClassifier | TaxonomyCRF | ChainCRF
 Ports = tuple[tuple[str, np.dtype, list[Any]], ...]
 
 
-def write(model: Any, path: str | os.PathLike[str], dtype: str = "float32", input: str = "dense") -> None:
+def write(
+    model: Writable, path: str | os.PathLike[str], dtype: str = "float32", input: str = "dense"
+) -> None:
     """Write a fitted classifier or chain as an ONNX model, atomically.
 
     Parameters
@@ -67,7 +73,7 @@ def write(model: Any, path: str | os.PathLike[str], dtype: str = "float32", inpu
     replace_file(path, graph_of(model, dtype, input).SerializeToString())
 
 
-def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
+def graph_of(model: Writable, dtype: str = "float32", input: str = "dense") -> ModelProto:
     """Return the `onnx.ModelProto` that `write` stores; parameters and errors as there."""
     if not isinstance(model, (MulticlassCRF, MulticlassClassifier, TaxonomyCRF, ChainCRF)):
         raise InputError(
@@ -188,7 +194,7 @@ class _Graph:
         self.constants.append(proto)
         return name
 
-    def port(self, name: str, dtype: np.dtype, shape: list[Any]) -> Any:
+    def port(self, name: str, dtype: np.dtype, shape: list[Any]) -> ValueInfoProto:
         """Return the declaration of an input or an output."""
         element = self.onnx.helper.np_dtype_to_tensor_dtype(dtype) if dtype.kind != "U" else 8
         return self.onnx.helper.make_tensor_value_info(name, element, shape)

@@ -22,7 +22,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ from crfqn.data.templates.patterns import (  # first letters of observations, to
 )
 from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.errors import InputError, ModelFileError, warn_caller
+from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.storage import restore
 from crfqn.messages import describe
 from crfqn.model.content import IMPORTED_FROM, Entries, chain_file
@@ -47,7 +48,8 @@ from crfqn.structures.edge_layout import EdgeLayout
 # Without templates, the name of a bigram observation that is the same at every position: b, B, *, b01.
 BARE_BIGRAM_NAME = re.compile(r"[bB*]\w*:?")
 COLUMN_IN_TEMPLATE = re.compile(r"%[a-zA-Z]\[[@*]?[+-]?\d+,(\d{1,4})[,\]]")  # in a template
-CRFPP_MAGIC, CRFPP_VERSION, MAX_COLUMNS = b"version: ", 100, 10_000
+CRFPP_MAGIC, CRFPP_VERSION = b"version: ", 100  # the first bytes of a file; the version of models, times 100
+MAX_COLUMNS = 10_000  # a bound on memory for damaged files
 CRFPP_SETTINGS = ("version:", "cost-factor:", "maxid:", "xsize:")
 WAPITI_MAGIC = b"#mdl#"
 MAXENT_TYPE, CRF_TYPE = 0, 2  # types of models; 1 is a maximum-entropy Markov model
@@ -57,7 +59,7 @@ MAX_LABELS = 100_000  # whose pairs can still be numbered by int64, for any numb
 ChainWeights = tuple[list[str], list[str], Entries, Entries, Entries]  # as `chain_file` takes them
 
 
-def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
+def read_crfpp(path: ModelSource, n_columns: int | None = None) -> ChainCRF:
     """Read a text model of CRF++: return a fitted ChainCRF, its weights multiplied by the model's cost factor.
 
     Features are named as CRF++'s observations are (`U00:hello`). The model makes them from columns of tokens by its
@@ -133,7 +135,7 @@ def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
     return chain_estimator("crfpp", shown, weights, templates, CRFPP, n_columns, n_least)
 
 
-def read_wapiti(path: ModelSource, n_columns: int | None = None) -> Any:
+def read_wapiti(path: ModelSource, n_columns: int | None = None) -> ChainCRF:
     """Read a model of Wapiti, or a dump of one: return a fitted ChainCRF.
 
     Features are named as Wapiti's observations are (`u:hello`). The model makes them from columns of tokens by the
@@ -335,8 +337,8 @@ def same_everywhere(bigrams: Collection[str], templates: Collection[str], path: 
     if len(bare) > 1:
         raise ModelFileError(
             f"{path}: without templates it is not known which of the bigram observations "
-            f"{', '.join(map(repr, sorted(bare)[:3]))} are the same at every position: expected at most one that "
-            "looks so, or a model file, which has the templates"
+            f"{', '.join(map(repr, sorted(bare)[:3]))} are the same at every position: expected one that "
+            "may be, or a model file, which has the templates"
         )
     return bare
 
@@ -349,7 +351,7 @@ def chain_estimator(
     dialect: str = "",
     n_columns: int | None = None,
     n_least: int = 1,
-) -> Any:
+) -> ChainCRF:
     """Return a fitted ChainCRF of the weights, labels and features in their order.
 
     It takes columns of tokens if the `templates`, lines of a pattern file, make its attributes, and otherwise, with a
@@ -363,7 +365,7 @@ def chain_estimator(
         n_used = max([n_least, *used])
         if n_columns is not None and (type(n_columns) is not int or n_columns < n_used):
             raise InputError(
-                f"{path}: n_columns: expected at least {n_used} columns, which the model uses, got "
+                f"{path}: n_columns: expected {n_used} columns or more, which the model uses, got "
                 f"{describe(n_columns)}"
             )
         columns = tuple(usual_names(n_columns or n_used))

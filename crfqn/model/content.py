@@ -7,7 +7,7 @@ node_state, node_feature and node_weight; labels as a list of strings or an arra
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -291,7 +291,7 @@ def chain_file(
         "extra": extra,
     }
     if source is not None:
-        metadata["templates"] = source.as_dict()
+        metadata["templates"] = asdict(source)
     elif naming is not None:
         metadata["naming"] = naming
     else:

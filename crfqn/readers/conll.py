@@ -236,7 +236,7 @@ def _check_columns(where: str, row: Sequence[str], separator: str = " ") -> None
     forbidden, what = ("\t\n\r", "a tab") if separator == TAB_SEPARATOR else (" \t\n\r", "blanks")
     wrong = [text for text in row if not text or any(character in text for character in forbidden)]
     if wrong:
-        raise InputError(f"{where}{wrong[0]!r} cannot stand in a column: it is empty or has {what}")
+        raise InputError(f"{where}{wrong[0]!r} cannot be the text of a column: it is empty or has {what}")
 
 
 def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | None) -> str:
@@ -244,7 +244,9 @@ def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | 
     label = labels[0]
     if separator is not None:
         if any(character in label for character in f"{separator}\n\r"):
-            raise InputError(f"{label!r} cannot stand in a column: it holds what parts the columns")
+            raise InputError(
+                f"{label!r} cannot be the text of a column: it contains the separator of the columns"
+            )
         return separator.join([*line.split(separator)[:column], label])
     _check_columns("", labels)
     fields = list(FIELD_PATTERN.finditer(line))

@@ -23,6 +23,7 @@ FIELD_NAMES = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps
 WITH_KEYS = ("feats", "misc")
 EMPTY_FIELD = "_"
 WORD_NUMBER = re.compile(r"[0-9]+([-.][0-9]+)?\t")
+# The number of the field after that of the word, and its content.
 HEAD_COLUMN, HEAD_NUMBER = 1 + FIELD_NAMES.index("head"), re.compile(r"-?[0-9]+|_")
 
 
@@ -92,7 +93,7 @@ def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
 def _field(where: str, field: str, name: str, text: str) -> str:
     """Return a field with another text, or with it under a key of the field if `name` has one."""
     if any(character in text for character in "\t\n\r"):
-        raise InputError(f"{where}a tab or a line's end in {name!r}")
+        raise InputError(f"{where}{name!r} contains a tab or a line's end")
     _, _, key = name.partition(":")
     if not key:
         return text

@@ -82,7 +82,7 @@ def read_crfsuite_text(path: Readable) -> Labeled:
 
 def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
     """Yield each item's text in CRFsuite's format, with its weight; columns `column -> text` become `column=text`.
-    InputError, naming the position, for a tab or a line's end in a name or label."""
+    InputError, naming the position, if a name or label contains a tab or a line's end."""
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         lines = [] if labeled.weights is None else [f"@weight:{labeled.weights[i]!r}\n"]
         for t, (attributes, label) in enumerate(zip(item, labels, strict=True)):
@@ -98,7 +98,7 @@ def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
 
 def _check_fields(where: str, fields: Sequence[str]) -> None:
     if any(character in field for field in fields for character in "\t\n\r"):
-        raise InputError(f"{where}a tab or a line's end in a name or label")
+        raise InputError(f"{where}a name or label contains a tab or a line's end")
 
 
 def _relabelled(line: str, labels: Sequence[str]) -> str:
@@ -120,7 +120,7 @@ def _item_weight(where: str, label: str, has_positions: bool) -> float:
         raise DataError(f"{where}: {label!r} comes after positions of its item; expected it before the first")
     weight = number_in(text)
     if not (math.isfinite(weight) and weight >= 0):
-        raise DataError(f"{where}: expected @weight:<number of at least 0>, got {label!r}")
+        raise DataError(f"{where}: expected @weight:<number >= 0>, got {label!r}")
     return weight
 
 

@@ -39,11 +39,6 @@ class DataFile:
     size: int = 0  # in bytes
     reader: str = ""  # if it is not the dataset's
 
-    @property
-    def has_checksum(self) -> bool:
-        """Whether a checksum of the file is known."""
-        return bool(self.sha256 or self.sha256_unpacked)
-
     def locate(self, dataset: str) -> Path | None:
         """Return the path of the file on this machine, None if it is not there."""
         paths = (folder / name for name in (self.name, *self.also_named) for folder in folders(dataset))

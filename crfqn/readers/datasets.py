@@ -171,9 +171,9 @@ class Dataset:
         paths = tuple(paths) or self._located()
         files = [self._file(path) for path in paths]
         for path, file in zip(paths, files, strict=True):
-            if file is not None and file.has_checksum:
+            if file is not None and (file.sha256 or file.sha256_unpacked):
                 file.check(path)
-        if paths and all(file is not None and file.has_checksum for file in files):
+        if paths and all(file is not None and (file.sha256 or file.sha256_unpacked) for file in files):
             whose = "the file's sha256 is" if len(paths) == 1 else f"the {len(paths)} files' sha256 are"
             return Verification(paths, "file", f"{whose} the registered one{'s' if len(paths) > 1 else ''}")
         data = self.load(paths)
@@ -295,7 +295,7 @@ def bundled(kind: Literal["models", "data"]) -> Path:
             return folder
     tried = " and ".join(str(folder) for folder in candidates)
     raise DataError(
-        f"this installation of crfqn has no folder {kind!r}: looked for {tried}; install crfqn again"
+        f"this installation of crfqn has no folder {kind!r}: expected {tried}; install crfqn again"
     )
 
 

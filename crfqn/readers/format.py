@@ -97,12 +97,12 @@ def options_of(reader: Callable[..., Data]) -> tuple[str, ...]:
     return tuple(inspect.signature(reader).parameters)[1:]
 
 
-def by_lines(**_: Any) -> Cut:
+def by_lines(**_: object) -> Cut:
     """Return the function that cuts a format with an item a line; it ignores the options."""
     return cut_at_lines
 
 
-def by_blank_lines(**_: Any) -> Cut:
+def by_blank_lines(**_: object) -> Cut:
     """Return the function that cuts a format with a blank line after each item."""
     return cut_at_blank_lines
 

@@ -20,13 +20,14 @@ from crfqn.errors import DataError
 from crfqn.numerals import whole_number_in
 from crfqn.readers.labelled_items import Documents, Labeled
 
-WHITE_VALUE = 255
-UNSIGNED_BYTES = 8
-CIFAR_PIXELS = 3 * 32 * 32  # of CIFAR: red, green, blue; row by row
-N_CLASSES = 10
+WHITE_VALUE = 255  # the largest grey value, which becomes 1
+UNSIGNED_BYTES = 8  # type of the numbers in an idx file
+CIFAR_PIXELS = 3 * 32 * 32  # of an image: red, green, blue; row by row
+N_CLASSES = 10  # of CIFAR-10
+# Dates of digit strings: 100 years.
 FIRST_DAY = datetime.date(1950, 1, 1)
-N_DAYS = (datetime.date(2049, 12, 31) - FIRST_DAY).days + 1
-TEST_SHARE = 0.2
+N_DAYS = (datetime.date(2049, 12, 31) - FIRST_DAY).days + 1  # days
+TEST_SHARE = 0.2  # of the scans of a digit
 N_FIELDS = 6  # of a letter's row, before its pixels
 END_OF_WORD = -1  # next_id of a word's last letter
 TAB_BYTE, ZERO_BYTE = ord("\t"), ord("0")

@@ -191,7 +191,7 @@ def _skip_space(text: str, at: int) -> int:
     return SPACE_PATTERN.match(text, at).end()  # type: ignore[union-attr]
 
 
-def _cut(**_: Any) -> Cut:
+def _cut(**_: object) -> Cut:
     """Return the function that cuts lines into parts; an array is one part."""
     return lambda lines: (0, 0 if _is_array(next(filterfalse(is_blank, lines), "")) else len(lines))
 
@@ -296,29 +296,29 @@ def _list(where: str, record: dict[str, Any], key: str) -> list[Any]:
     return record[key]
 
 
-def _labels(where: str, labels: Any, length: int) -> list[str]:
+def _labels(where: str, labels: object, length: int) -> list[str]:
     """Return the labels of an item's positions as texts, empty ones for None."""
     if labels is None:
         return [""] * length
     listed = labels if isinstance(labels, list) else [None]  # which is no label
     texts = _label_texts(where, listed, "a list of texts, numbers or booleans as labels", labels)
-    if len(labels) != length:
-        raise DataError(f"{where}: expected {length} labels, one a position, got {len(labels)}")
+    if len(listed) != length:
+        raise DataError(f"{where}: expected {length} labels, one a position, got {len(listed)}")
     return texts
 
 
-def _label(where: str, labels: Any) -> str:
+def _label(where: str, labels: object) -> str:
     """Return the label of a document, or its labels, as one text."""
     several = _several(labels) or [""]
     texts = _label_texts(where, several, "a text, number or boolean as label, or a list", labels)
     if len(several) > 1 and any(LABEL_SEPARATOR in str(label) for label in several):
         raise DataError(
-            f"{where}: a comma parts several labels, and may not stand in one, got {shorten(labels)}"
+            f"{where}: a comma parts several labels, and may not be in one, got {shorten(labels)}"
         )
     return LABEL_SEPARATOR.join(texts)
 
 
-def _label_texts(where: str, labels: list[Any], expected: str, shown: Any) -> list[str]:
+def _label_texts(where: str, labels: list[Any], expected: str, shown: object) -> list[str]:
     """Return labels as texts, `true` and `false` as in JSON; DataError for anything but a label."""
     for label in labels:
         if not isinstance(label, (str, int)) and not (isinstance(label, float) and math.isfinite(label)):
@@ -326,7 +326,7 @@ def _label_texts(where: str, labels: list[Any], expected: str, shown: Any) -> li
     return [label if isinstance(label, str) else json.dumps(label) for label in labels]
 
 
-def _several(labels: Any) -> list[Any]:
+def _several(labels: object) -> list[Any]:
     """Return the labels of a document as a list, empty if they are unknown."""
     return labels if isinstance(labels, list) else [] if labels is None else [labels]
 

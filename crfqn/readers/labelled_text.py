@@ -52,7 +52,7 @@ def labelled_lines(documents: Documents) -> Iterator[str]:
     for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
         _check_label(f"{documents.where(i)}: ", label)
         if "\n" in text or "\r" in text:
-            raise InputError(f"{documents.where(i)}: a line's end in its text")
+            raise InputError(f"{documents.where(i)}: its text contains a line's end")
         # After a tab, every text is read as a text, even a blank one.
         needs_tab = "\t" in text or is_blank(text) or text.startswith(BYTE_ORDER_MARK)
         yield f"{label}\t{text}\n" if label or needs_tab else f"{text}\n"
@@ -61,7 +61,7 @@ def labelled_lines(documents: Documents) -> Iterator[str]:
 def _check_label(where: str, label: str) -> None:
     is_other = label != label.strip() or label.startswith(BYTE_ORDER_MARK)
     if is_other or any(character in label for character in "\t\n\r"):
-        raise InputError(f"{where}a tab, a line's end or blanks around it in its label, {shorten(label)}")
+        raise InputError(f"{where}its label has a tab, a line's end or blanks around it, {shorten(label)}")
 
 
 def _relabelled(line: str, labels: Sequence[str]) -> str:

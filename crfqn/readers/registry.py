@@ -7,14 +7,14 @@ function of another module of this folder, with its own options.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from numbers import Real
 from os import PathLike
 from pathlib import PurePath
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
-from crfqn.atomic_write import replace_data_file
+from crfqn.atomic_write import StrPath, replace_data_file
 from crfqn.data.binary_files import PARQUET
 from crfqn.data.files import (
     MAX_UNPACKED_SIZE,
@@ -38,6 +38,9 @@ from crfqn.readers.conll import fields_of, splits_at_tabs, token_lines
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Data, Format, options_of, relabeled
 from crfqn.readers.labelled_items import Documents
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 # A new format is a new module and a row here, before formats for which its content might be mistaken.
 FORMATS: dict[str, Format] = {
     format.name: format
@@ -54,14 +57,14 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def find_format(name: str | None, origin: Any = None) -> Format:
+def find_format(name: str | None, origin: Readable | None = None) -> Format:
     """Return a format by its name or, for None, by the extension of a file's name; InputError, listing the formats, for
     an unknown name or extension."""
     if name is not None:
         if name not in FORMATS:
             raise InputError(f"format: expected one of {', '.join(FORMATS)}, got {describe(name)}")
         return FORMATS[name]
-    shown = shown_name(origin)
+    shown = "None" if origin is None else shown_name(origin)
     suffixes = [suffix.lower() for suffix in PurePath(shown).suffixes]
     if suffixes and suffixes[-1] in PACKING_SUFFIXES:
         suffixes.pop()
@@ -69,11 +72,13 @@ def find_format(name: str | None, origin: Any = None) -> Format:
         if suffixes and suffixes[-1] in format.extensions:
             return format
     known = ", ".join(f"{f.name} ({' '.join(f.extensions)})" for f in FORMATS.values() if f.extensions)
-    raise InputError(f"{shown}: its name does not tell the format; name one (--format, format=): {known}")
+    raise InputError(
+        f"{shown}: its name does not determine the format; name one (--format, format=): {known}"
+    )
 
 
 def read(
-    origin: Any,
+    origin: Readable | DataFrame,
     format: str | None = None,
     *,
     encoding: str = "utf-8",
@@ -128,7 +133,12 @@ def read(
 
 
 def write(
-    data: Data, target: Any, format: str | None = None, *, predicted: Any = None, encoding: str = "utf-8"
+    data: Data,
+    target: StrPath | IO[Any],
+    format: str | None = None,
+    *,
+    predicted: Iterable[Any] | None = None,
+    encoding: str = "utf-8",
 ) -> None:
     """Write sequences or documents, with predictions if there are any.
 
@@ -156,19 +166,19 @@ def write(
     """
     source = Source(target, encoding)
     content = b"".join(source.encoded(written_batches([(data, predicted)], find_format(format, target))))
-    is_standard = not hasattr(target, "write") and str(target) == STANDARD_INPUT
-    if not is_standard and not hasattr(target, "write"):
-        replace_data_file(target, pack(content, str(target)))
-        return
-    if is_standard:
+    stream: Any = target
+    if not hasattr(target, "write"):
+        if str(target) != STANDARD_INPUT:
+            replace_data_file(target, pack(content, str(target)))
+            return
         sys.stdout.flush()
-        target = getattr(sys.stdout, "buffer", sys.stdout)  # a stream of text if standard output is captured
+        stream = getattr(sys.stdout, "buffer", sys.stdout)  # a stream of text if standard output is captured
     try:
-        target.write(content)
+        stream.write(content)
     except TypeError:  # a stream of text
-        target.write(content.decode(source.codec, source.errors))
-    if is_standard:
-        target.flush()
+        stream.write(content.decode(source.codec, source.errors))
+    if stream is not target:
+        stream.flush()
 
 
 def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
@@ -266,8 +276,8 @@ def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> s
 
 
 def first_lines(origin: Readable, encoding: str = "utf-8", *, waits: bool = False) -> list[str]:
-    """Return the first lines, whole ones and at least one, of a file, a pipe or standard input, without leading blank
-    ones, and without consuming them; [] for a missing file. `waits`: see `read_start`."""
+    """Return the first whole lines of a file, a pipe or standard input, one or more, without leading blank ones, and
+    without consuming them; [] for a missing file. See `read_start` for `waits`."""
     raw, is_all = read_start(origin, waits=waits)
     source = Source(origin, encoding)
     if not raw.startswith(PARQUET):

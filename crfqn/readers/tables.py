@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,11 @@ from crfqn.errors import DataError, EmptyDataError
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Format
 from crfqn.readers.labelled_items import Documents, Labeled, Places
 from crfqn.readers.table_writing import delimited_lines, import_arrow, parquet_bytes, relabelled_cell
+
+if TYPE_CHECKING:
+    from _csv import Reader
+
+    from pandas import DataFrame
 
 LABEL_TITLES = ("label", "labels", "tag", "tags")
 LABEL_TITLES_OF_ROWS = (*LABEL_TITLES, "class", "target")
@@ -222,7 +227,7 @@ def read_parquet(path: Readable, options: TableOptions) -> TextTable:
 
 
 @table_reader(TableOptions)
-def from_frame(frame: Any, options: TableOptions) -> TextTable:
+def from_frame(frame: DataFrame, options: TableOptions) -> TextTable:
     """Return a pandas or polars frame as sequences (TokenColumns) or documents."""
     return _of_columns({str(name): list(frame[name]) for name in frame.columns}, "the frame")
 
@@ -251,7 +256,7 @@ def _of_columns(columns: dict[str, list[Any]], shown: str) -> TextTable:
     return TextTable(shown, list(columns), list(rows), list(range(1, len(rows) + 1)), texts=are_texts)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     try:
         return value is None or bool(value != value)  # NaN, which differs from itself
     except TypeError:  # pandas' NA is neither true nor false
@@ -353,7 +358,7 @@ def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
     return cut
 
 
-def _csv_rows(lines: Iterable[str], delimiter: str, *, strict: bool = True) -> Any:
+def _csv_rows(lines: Iterable[str], delimiter: str, *, strict: bool = True) -> Reader:
     """Return Python's reader of CSV, without its limit on the length of cells, in the whole process."""
     csv.field_size_limit(MAX_CELL_LENGTH)
     return csv.reader(lines, delimiter=delimiter, strict=strict)

@@ -47,9 +47,9 @@ LEFT_OUT = {
     "pydoc_data": "texts, not definitions",
     "encodings": "tables of characters, a quarter of the time for next to no docstrings",
 }
-MIN_WORDS = 5
+MIN_WORDS = 5  # of a docstring that is a document
 REST_OF_CLASS = "(other)"  # no valid name in Python, so no class has it
-TEST_STEP = 5
+TEST_STEP = 5  # one of so many documents of a label is a test document
 
 Home = tuple[str, ...]
 
@@ -101,9 +101,9 @@ def collect_docstrings(minimum: int = 8) -> Documents:
     """Collect the docstrings of the standard library's classes, methods and functions with their place in it.
 
     Sources are listed by `pkgutil` and parsed, never imported: the data is the same in every process of a Python
-    version. A label is a path, package/module/Class, of at least `minimum` docstrings; those of a smaller class belong
+    version. A label is a path, package/module/Class, of `minimum` docstrings or more; those of a smaller class belong
     to its module, of a smaller module to its package, and too small packages are omitted. Labels are leaves: docstrings
-    of `asyncio/streams` and of no label below it have the label `asyncio/streams/(other)`. Texts have at least five
+    of `asyncio/streams` and of no label below it have the label `asyncio/streams/(other)`. Texts have five or more
     words; those in several places, such as "See base class.", are omitted. Every fifth of a label, in alphabetical
     order, is for the test; training texts are first. DataUnavailableError if the library has no sources.
     """
@@ -138,7 +138,7 @@ def collect_docstrings(minimum: int = 8) -> Documents:
 
 
 def _labelled(texts_of: dict[Home, list[str]], minimum: int) -> dict[str, list[str]]:
-    """Return sorted texts by label; the texts of a place with too few move to the place above."""
+    """Return sorted texts by label. If a place has fewer than `minimum` texts, they move to the place above."""
     pending = defaultdict(list, {home: list(texts) for home, texts in texts_of.items()})
     texts_by_label: dict[Home, list[str]] = {}
     for length in range(max(map(len, pending), default=0), 0, -1):
@@ -194,7 +194,9 @@ def read_parserator(path: str | Path) -> Labeled:
     labels: list[list[str]] = []
     content = read_bytes(path)
     if b"<!ENTITY" in content:  # which may expand to any size
-        raise DataError(f"{shown_name(path)}: expected XML without entities of its own, got <!ENTITY ...>")
+        raise DataError(
+            f"{shown_name(path)}: expected XML without definitions of entities, got <!ENTITY ...>"
+        )
     try:
         root = ElementTree.fromstring(content)
     except ElementTree.ParseError as error:

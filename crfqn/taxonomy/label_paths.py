@@ -10,11 +10,12 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from crfqn.data.inputs import LabelsLike
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
@@ -27,7 +28,7 @@ class PathRowFormat:
     n_levels: int
     integer_levels: tuple[int, ...] = ()
 
-    def rows(self, names: Any, separator: str = "/") -> NDArray:
+    def rows(self, names: ArrayLike, separator: str = "/") -> NDArray:
         """Return names that are tree paths as rows of parts, padded with "" (as is the row of an empty name), shape (n,
         n_levels): of strings, of integers if all are, else of objects."""
         distinct, number = np.unique(np.asarray(names, dtype=str), return_inverse=True)
@@ -41,7 +42,7 @@ class PathRowFormat:
                 row[level : level + 1] = map(int, row[level : level + 1])
             row += [""] * (self.n_levels - len(row))
         kinds = {type(part) for row in rows for part in row} or {str}
-        dtype: Any = object if len(kinds) > 1 else kinds.pop()
+        dtype: type = object if len(kinds) > 1 else kinds.pop()
         return np.array(rows, dtype).reshape(len(rows), self.n_levels)[number]
 
     def of_tree(self, names: Iterable[Any], separator: str) -> PathRowFormat:
@@ -72,7 +73,7 @@ class PathTargets:
         return self.form is not None
 
     @classmethod
-    def from_y(cls, y: Any, separator: str = "/") -> PathTargets:
+    def from_y(cls, y: LabelsLike, separator: str = "/") -> PathTargets:
         """Return labels that are names, or rows of the parts of a tree path, as names; InputError names the item.
 
         The parts of a row of y, (n, D) or n sequences, are strings or whole numbers; "", None and NaN fill it up at the
@@ -132,7 +133,7 @@ def _joined(row: tuple, separator: str, where: str) -> str:
     return separator.join(parts)
 
 
-def _part(value: Any, where: str) -> str:
+def _part(value: object, where: str) -> str:
     """Return a part of a path as text, "" for a missing one; whole floats are integers in a column with a NaN."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -162,19 +163,19 @@ def _as_names(labels: list) -> NDArray:
     return np.asarray(labels) if is_plain else np.fromiter(labels, object, len(labels))
 
 
-def as_row(row: Any, i: int, noun: str) -> tuple:
+def as_row(row: object, i: int, noun: str) -> tuple:
     """Return a row as a tuple; InputError, naming `noun` i, if it is not a sequence."""
     if not is_row(row):
         raise InputError(f"{noun} {i}: expected a tuple or list of the parts of a path, got {describe(row)}")
     return tuple(row.tolist() if isinstance(row, np.ndarray) else row)
 
 
-def is_row(label: Any) -> bool:
+def is_row(label: object) -> TypeGuard[list | tuple | NDArray]:
     """Return whether a label is a row of parts rather than a name."""
     return isinstance(label, (list, tuple)) or (isinstance(label, np.ndarray) and label.ndim == 1)
 
 
-def check_separator(separator: Any) -> None:
+def check_separator(separator: object) -> None:
     """Raise InputError unless the separator is a string of one or more characters."""
     if not isinstance(separator, str) or not separator:
         raise InputError(f"expected a separator of one or more characters, got {describe(separator)}")

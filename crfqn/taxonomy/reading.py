@@ -9,25 +9,33 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.atomic_write import StrPath
 from crfqn.data.files import blank_parted, safe_source, text_lines
+from crfqn.data.inputs import LabelsLike
 from crfqn.data.json_text import parse_json
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe, shorten
 from crfqn.taxonomy.label_paths import PathTargets, as_row, check_separator, is_row, joined_rows
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree, check_depth_of, plain_name
 
+if TYPE_CHECKING:
+    from networkx import DiGraph
+
+TaxonomyLike: TypeAlias = "LabelTree | DiGraph | Mapping[Any, Any] | NDArray | Iterable[Any] | StrPath | None"
 TAXONOMY_FORMS = (
     "a networkx.DiGraph, a mapping child -> parent, pairs (parent, child), paths (strings, tuples or a padded 2-D "
     "array), the name of a file, or None"
 )
 
 
-def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> LabelTree:
+def open_taxonomy(
+    taxonomy: TaxonomyLike, labels: LabelsLike | PathTargets | None = None, separator: str = "/"
+) -> LabelTree:
     """Return a taxonomy in any of the usual forms as a checked tree.
 
     Parameters
@@ -94,7 +102,7 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
     return LabelTree.from_edges(_list_edges(taxonomy, labels, separator))
 
 
-def extend_taxonomy(tree: LabelTree, labels: Any, separator: str = "/") -> LabelTree:
+def extend_taxonomy(tree: LabelTree, labels: LabelsLike | PathTargets, separator: str = "/") -> LabelTree:
     """Return the tree with these labels added, the same as the tree inferred from all labels together."""
     names = map(plain_name, _as_path_labels(labels, separator).names.tolist())
     known = set(tree.names)
@@ -108,7 +116,9 @@ def extend_taxonomy(tree: LabelTree, labels: Any, separator: str = "/") -> Label
     return LabelTree.from_edges([*zip(above, tree.names, strict=True), *added, *others])
 
 
-def find_nodes(tree: LabelTree, labels: NDArray, taxonomy: Any, is_rows: bool = False) -> NDArray[np.int32]:
+def find_nodes(
+    tree: LabelTree, labels: NDArray, taxonomy: TaxonomyLike, is_rows: bool = False
+) -> NDArray[np.int32]:
     """Return the nodes of labels, int32 (n,), in the tree that `open_taxonomy` made of `taxonomy`.
 
     InputError for a label that is no node, with a hint if pairs of names may have been meant
@@ -119,17 +129,21 @@ def find_nodes(tree: LabelTree, labels: NDArray, taxonomy: Any, is_rows: bool = 
     except InputError as error:
         hint = ""
         if isinstance(taxonomy, np.ndarray) or hasattr(taxonomy, "iloc"):
-            if np.ndim(taxonomy) == 2 and np.shape(taxonomy)[1] == 2:
+            if np.asarray(taxonomy).shape[1:] == (2,):
                 hint = "; a 2-column array holds paths: pass a list of tuples for edges (parent, child)"
         elif isinstance(taxonomy, Sequence) and all(is_row(row) and len(row) == 2 for row in taxonomy):
             hint = "; pairs hold edges (parent, child): pass strings a/b or a 2-column array for paths"
             if is_rows:
-                hint = "; beside labels that are rows of parts, pairs hold paths: pass a mapping child -> parent "
-                hint += "for edges"
+                hint = (
+                    "; with labels that are rows of parts, pairs hold paths: pass a mapping child -> parent for "
+                    "edges"
+                )
         raise InputError(f"{error}{hint}") from error
 
 
-def _list_edges(taxonomy: Any, labels: Any, separator: str) -> Iterable[tuple[Any, Any]]:
+def _list_edges(
+    taxonomy: NDArray | Iterable[Any], labels: LabelsLike | PathTargets | None, separator: str
+) -> Iterable[tuple[Any, Any]]:
     """Yield (parent, child) and (None, top) of a list of pairs, of paths, or of an array."""
     is_array = hasattr(taxonomy, "__array__")
     if isinstance(taxonomy, bytes) or not (is_array or isinstance(taxonomy, Iterable)):
@@ -188,7 +202,7 @@ def _path_edges(paths: Sequence[str], separator: str, noun: str) -> Iterator[tup
     return path_edges(((f"{noun} {i}", path) for i, path in enumerate(paths)), separator)
 
 
-def _as_path_labels(labels: Any, separator: str) -> PathTargets:
+def _as_path_labels(labels: LabelsLike | PathTargets | None, separator: str) -> PathTargets:
     if isinstance(labels, PathTargets):
         return labels
     return PathTargets.from_y([] if labels is None else labels, separator)
@@ -223,7 +237,7 @@ def _of_json(path: str | Path, text: str) -> LabelTree:
     """Return the tree of a JSON object: nodes with lists or objects of their children; DataError for anything else."""
     expected = f'{path}: expected a JSON object of nodes and their children, {{"a": ["b", ...], ...}}, or lines of text'
 
-    def edges(parent: str | None, children: Any) -> Iterator[tuple[str | None, str]]:
+    def edges(parent: str | None, children: object) -> Iterator[tuple[str | None, str]]:
         if not isinstance(children, (dict, list)):
             raise DataError(f"{expected}, got {describe(children)}")
         for name in children:

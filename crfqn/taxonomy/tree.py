@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # imports take a third of a second, which flat models do not 
     import networkx as nx
     from scipy.sparse import csr_array
 
-NO_PARENT = -1
+NO_PARENT = -1  # the parent of a top node
 MAX_SHOWN_NAMES = 3  # of a list of names in an error message
 # Of all nodes, themselves included: K times the mean level. Tables of ancestors hold as many numbers, 0.4 GB. The
 # largest taxonomies in use, of a million nodes in 20 levels, stay below; a single path may have 9,999 levels.
@@ -57,6 +57,7 @@ class LabelTree:
 
     names: tuple[Hashable, ...]
     parents: NDArray[np.int32]
+    n_nodes: int = field(init=False)  # number of nodes, K
 
     def __post_init__(self) -> None:
         names = tuple(map(plain_name, self.names))
@@ -85,6 +86,7 @@ class LabelTree:
                 seen[name] = seen["text", str(name)] = name
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "parents", parents)
+        object.__setattr__(self, "n_nodes", len(names))
 
     @classmethod
     def from_graph(cls, graph: nx.DiGraph) -> LabelTree:
@@ -126,11 +128,6 @@ class LabelTree:
         """Return a tree without inner nodes: every name is a top node and a leaf."""
         names = tuple(names)
         return cls(names, np.full(len(names), NO_PARENT, np.int32))
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes, K."""
-        return len(self.names)
 
     @cached_property
     def depths(self) -> NDArray[np.int32]:
@@ -188,7 +185,7 @@ class LabelTree:
         return np.array(path[::-1], np.int64)
 
     def check_depth(self) -> None:
-        """Raise InputError unless the nodes have at most MAX_ANCESTORS ancestors, the size of `ancestors`."""
+        """Raise InputError if the nodes have more than MAX_ANCESTORS ancestors, the size of `ancestors`."""
         check_depth_of(int(self.depths[-1]) + 1, int((self.depths + 1).sum(dtype=np.int64)))
 
     def ancestors(self) -> csr_array:
@@ -273,7 +270,7 @@ def _arranged(names: Sequence[Hashable], parents: Sequence[int], order: list[int
     )
 
 
-def plain_name(name: Any) -> Hashable:
+def plain_name(name: object) -> Hashable:
     """Return a node's name as Python's str, int, float or bool; InputError for anything else."""
     if isinstance(name, str):
         if not name.strip():
@@ -288,7 +285,7 @@ def plain_name(name: Any) -> Hashable:
 
 
 def listed(names: Iterable[Hashable]) -> str:
-    """Return names for a message: the first few, and how many more there are."""
+    """Return names for a message: the first ones, and how many more there are."""
     every = list(names)
     shown = [shorten(name) for name in every[:MAX_SHOWN_NAMES]]
     last = f"{len(every) - MAX_SHOWN_NAMES} more" if len(every) > MAX_SHOWN_NAMES else shown.pop()

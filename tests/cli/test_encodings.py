@@ -119,7 +119,7 @@ def test_the_message_names_the_choice(tmp_path, monkeypatch):
     done = run_here(
         monkeypatch, tmp_path, "train", "--data", "train.conll", "-o", "m", error="not UTF-8 text"
     )
-    assert "bytes, which keeps all bytes as they are" in done.stderr
+    assert "bytes, which keeps all bytes unchanged" in done.stderr
 
 
 def test_in_python(tmp_path):

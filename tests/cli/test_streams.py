@@ -93,7 +93,7 @@ def test_what_another_format_cannot_hold_is_named_by_its_line(run, monkeypatch):
     text = OBJECTS + OBJECTS.replace("it", "it is")
     done = run("predict", "m.crfqn", "--format", "jsonl", "--to", "conll", input=text)
     assert (done.returncode, done.stdout) == (2, "it PRP B-NP B-NP\n\n")
-    assert "standard input, line 3, position 0: 'it is' cannot stand in a column" in done.stderr
+    assert "standard input, line 3, position 0: 'it is' cannot be the text of a column" in done.stderr
 
 
 def test_closed_standard_streams(run):

@@ -148,9 +148,9 @@ def test_attributes_and_sizes():
     assert store.offsets.dtype == np.int64
     needed = (4 + 8) * store.nnz + 8 * (11 + 1) + 8 * (2 + 1)
     assert store.nbytes == needed
-    store.by_position()
+    assert len(store.by_position) == 3
     assert store.nbytes == needed + 8 * 24 + 12 * store.nnz
-    assert store.by_position()[0] is store.by_position()[0]
+    assert store.by_position[0] is store.by_position[0]
     assert repr(store).startswith(
         f"FeatureStore(2 items, 23 positions, 11 features, {store.nnz} real entries, 0.0"
     )
@@ -176,7 +176,7 @@ def test_with_constant_where_no_feature_ever_fires():
 
 def test_pickle():
     store = from_matrix(random_matrix(), [0, 23])
-    store.by_position()
+    assert len(store.by_position) == 3
     assert_holds(pickle.loads(pickle.dumps(store)), random_matrix())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from itertools import pairwise
 
 import numpy as np
@@ -176,7 +177,7 @@ def test_patterns_of_label_pairs_and_tokens():
     source = TemplateSource(tuple(NAMES), "u:%x[0,0]\n*:%x[0,1]\nb\nb:%x[-1,1]\n")
     columns = TokenColumns.from_items(ITEMS, NAMES)
     fitted = Encoder.fit(source.settings(), columns)
-    for vocabulary in (TemplateVocabulary(fitted, source.as_dict()), source.vocabulary(fitted.names())):
+    for vocabulary in (TemplateVocabulary(fitted, asdict(source)), source.vocabulary(fitted.names())):
         names = np.array(vocabulary.names)
         only = ["b:DT"]  # at the first position there is no pair of labels
         assert sorted(names[vocabulary.only_bigram_columns]) == only
@@ -217,7 +218,7 @@ def test_features_read_as_the_tools_write_them():
         ("U0:%x[0,2]", r"line 1: '%x\[0,2\]' asks for column 2; there are 0 to 1: w, pos"),
         ("U0:%x[0]", r"line 1: expected macros like %x\[-1,0\].* got 'U0:%x\[0\]'"),
         ("U0:%y[0,0]", r"line 1: unknown macro '%y\[0,0\]'; crf\+\+ has %x"),
-        ("\nU0:%x[-9,0]", "line 2: .*expected an offset of at most 8"),
+        ("\nU0:%x[-9,0]", "line 2: .*expected an offset from -8 to 8"),
         ("U0\nB0:%x[0]", r"line 2: expected macros like"),
         ("u0:%t[0,0]", "line 1: .*%t and %m have an expression"),
         ('u0:%m[0,0,"*"]', r"line 1: expected a character before '\*' in the expression"),

@@ -6,6 +6,7 @@ import math
 import os
 import time
 import warnings
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
@@ -329,7 +330,7 @@ def test_what_the_tokenizer_leaves_whole_is_not_warned_of(tmp_path):
 
 
 def test_wrong_settings_of_a_stored_tokenizer_are_named():
-    stored = TemplateSource(("w",), shapes=("w",)).as_dict()
+    stored = asdict(TemplateSource(("w",), shapes=("w",)))
     assert TemplateSource.from_dict(stored) == TemplateSource(("w",), shapes=("w",))
     for wrong in (
         {"tokens": "words"},

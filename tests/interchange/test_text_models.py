@@ -365,7 +365,7 @@ class TestColumnsThatNoTemplateUses:
             read(content, n_columns=2).predict(wide)
         for wrong in (0, 1.0, "2"):
             with pytest.raises(
-                InputError, match="n_columns: expected at least 1 columns, which the model uses"
+                InputError, match="n_columns: expected 1 columns or more, which the model uses"
             ):
                 read(content, n_columns=wrong)
 

@@ -293,7 +293,7 @@ class TestRegistry:
         ]  # fmt: skip
         with pytest.raises(
             InputError,
-            match=r"a.txt.gz: its name does not tell the format; name one \(--format, format=\): jsonl",
+            match=r"a.txt.gz: its name does not determine the format; name one \(--format, format=\): jsonl",
         ):
             read("a.txt.gz")
         with pytest.raises(InputError, match="format: expected one of jsonl"):
@@ -330,7 +330,7 @@ class TestRegistry:
     def test_a_file_is_whole_or_as_it_was(self, tmp_path):
         path = tmp_path / "a.conll"
         path.write_text("old")
-        with pytest.raises(InputError, match="item 0, position 0: 'a b' cannot stand in a column"):
+        with pytest.raises(InputError, match="item 0, position 0: 'a b' cannot be the text of a column"):
             write(Labeled(TokenColumns({"w": ["a b"]}, [0, 1]), [["X"]]), path)
         assert path.read_text() == "old"
         with pytest.raises(DataError, match=r"cannot write .*gone"):

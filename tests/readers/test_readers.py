@@ -167,7 +167,7 @@ def test_crfsuite_text_from_standard_input(monkeypatch):
         (b"A\tx:nan", "finite number"),
         (b"A\tx:inf", "finite number"),
         (b"A\t:3", "line 1, field 2: an attribute without a name"),
-        (b"@weight:-2\nA\tx", r"line 1: expected @weight:<number of at least 0>, got '@weight:-2'"),
+        (b"@weight:-2\nA\tx", r"line 1: expected @weight:<number >= 0>, got '@weight:-2'"),
         (b"@weight\t2\nA\tx", "line 1: the declaration"),
         (b"@group:1\nA\tx", "line 1: the declaration '@group' is not known"),
         (b"A\tx\n@weight:2\n", "line 2: .* comes after positions"),

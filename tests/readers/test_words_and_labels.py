@@ -55,7 +55,7 @@ def test_names(path):
             r"item 1: expected words within elements .* got 'Jr\.'",
         ),
         ("<Names/>", "no items; expected elements of labelled pieces"),
-        ('<!DOCTYPE a [<!ENTITY b "c">]>' + NAMES, "expected XML without entities of its own"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]>' + NAMES, "expected XML without definitions of entities"),
     ],
 )
 def test_what_is_no_file_of_names(path, text, message):

@@ -22,7 +22,7 @@ def assert_holds(store, dense):
     """Both sides of the store are the canonical CSC and CSR of `dense`."""
     for (indptr, indices, values), expected in [
         ((store.indptr, store.indices, store.values), sp.csc_array(dense)),
-        (store.by_position(), sp.csr_array(dense)),
+        (store.by_position, sp.csr_array(dense)),
     ]:
         expected.sum_duplicates()
         assert indptr.dtype == np.int64

@@ -171,7 +171,7 @@ class TestNodesOfLabels:
     @pytest.mark.parametrize(("taxonomy", "labels", "hint"), [
         (np.array(PAIRS), ["x"], "a 2-column array holds paths: pass a list of tuples for edges"),
         (list(PAIRS), ["u/x"], r"pairs hold edges \(parent, child\): pass strings a/b or a 2-column array"),
-        (list(PAIRS), [("u", "z")], "beside labels that are rows of parts, pairs hold paths: pass a mapping"),
+        (list(PAIRS), [("u", "z")], "with labels that are rows of parts, pairs hold paths: pass a mapping"),
         (["u/x", "u/y"], ["x"], None),
         (np.array([["u", "x", ""]]), ["x"], None),
     ])  # fmt: skip

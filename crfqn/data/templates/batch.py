@@ -27,12 +27,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.inputs import SparseMatrix
 from crfqn.data.templates.patterns import BIGRAM, LAST_POSITION, Macro, Pattern, View
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
-NO_NUMBER = -1
+NO_NUMBER = -1  # of a value that has none, and the column of a combination that has none
 Function = Callable[[dict[str, str]], Iterable[str]]
 
 
@@ -139,7 +140,7 @@ class TokenFeatures:
                 counts[name] += n
         return counts
 
-    def rows(self, column_of: Callable[[str], int | None], n_features: int) -> Any:
+    def rows(self, column_of: Callable[[str], int | None], n_features: int) -> SparseMatrix:
         """Return the features of all positions, csr_array (N, F); names without a column are left out."""
         import scipy.sparse
 
@@ -174,7 +175,7 @@ def _names(function: Function, token: dict[str, str]) -> list[str]:
     return [f"{name}={text}" for text in texts]
 
 
-MAX_CODE = 2**62
+MAX_CODE = 2**62  # of a combination of values: int64 holds its product with the next base
 MAX_TABLE_KEYS = 1 << 20  # maximum number of keys for a table of all of them: 4 MB
 FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 MISSING_HASH = np.uint64(0)  # of a text without a value; no hash is 0

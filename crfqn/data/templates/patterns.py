@@ -179,7 +179,7 @@ class Expression:
         ends = r"\A" * self.is_anchored, r"\Z" * self.has_end
         find = re.compile(ends[0] + "".join(pieces) + ends[1], re.DOTALL).search
         repeats = [repeat for _, repeat in self.elements]
-        # The maximum length of a text at which Python's matcher takes at most MAX_MATCHER_STEPS, -1 for none.
+        # The maximum length of a text at which Python's matcher takes up to MAX_MATCHER_STEPS steps, -1 for none.
         max_steps = MAX_MATCHER_STEPS >> min(repeats.count("?"), MAX_MATCHER_STEPS.bit_length())
         power = repeats.count("*") + (not self.is_anchored)
         max_length = int(max_steps ** (1 / power)) - 1 if power else MAX_MATCHER_STEPS * min(max_steps, 1) - 1
@@ -392,7 +392,9 @@ def _macro(match: re.Match[str], columns: Sequence[str], dialect: str) -> Macro:
     if match["origin"] == "*":
         raise InputError(f"{shown}: offsets that are read from a column are not supported")
     if dialect == CRFPP and abs(offset) > FARTHEST_MARKS[CRFPP]:
-        raise InputError(f"{shown}: expected an offset of at most {FARTHEST_MARKS[CRFPP]}")
+        raise InputError(
+            f"{shown}: expected an offset from -{FARTHEST_MARKS[CRFPP]} to {FARTHEST_MARKS[CRFPP]}"
+        )
     if kind != TEXT_MACRO:
         Expression.parse(match["expression"])
     view = View(columns[column], kind, match["expression"] or "", match["kind"].isupper())

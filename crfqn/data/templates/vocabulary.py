@@ -6,7 +6,7 @@ token columns itself and makes names on request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -35,7 +35,7 @@ from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, TokenWarning, check_count, warn_caller
 from crfqn.messages import describe, shorten
 
-MAX_WIDTH = 2**31 - 1
+MAX_WIDTH = 2**31 - 1  # columns, which are int32
 
 
 class TemplateVocabulary(Vocabulary):
@@ -69,14 +69,14 @@ class TemplateVocabulary(Vocabulary):
         """NO_VALUE for every name."""
         return np.full(len(self), NO_VALUE, np.int32)
 
-    def encode(self, items: Any) -> Sequences:
+    def encode(self, items: Iterable[Any]) -> Sequences:
         """Return the features of token columns, or of items in any form that `TokenColumns.from_items` takes."""
         columns = self._columns(items)
         return Sequences.from_checked(
             self.encoder.transform(columns).matrix, columns.offsets, vocabulary=self
         )
 
-    def encode_rows(self, items: Any) -> Sequences | TokenRows:
+    def encode_rows(self, items: Iterable[Any]) -> Sequences | TokenRows:
         """Return the features as `TokenRows`, or as `encode` does if functions make features."""
         if self.encoder.settings.functions:
             return self.encode(items)
@@ -104,7 +104,7 @@ class TemplateVocabulary(Vocabulary):
             None if forms is None else tuple(forms),
         )
 
-    def _columns(self, items: Any) -> TokenColumns:
+    def _columns(self, items: Iterable[Any]) -> TokenColumns:
         names, used = self.source["columns"], self.encoder.settings.columns
         used = names if used is None else used
         columns = TokenColumns.from_items(items, names, used, has_more=self.source["has_more_columns"])
@@ -113,7 +113,7 @@ class TemplateVocabulary(Vocabulary):
         forms = self.source["token_forms"]
         if forms is None or len(forms) == 2 or self.has_warned_of_tokens or not columns.texts:
             return columns
-        # Warn once of words that contain blanks or end in a full stop if no training token did.
+        # Warn once of words that contain a blank or have a full stop at the end if no training token did.
         words = next(iter(columns.texts.values()))
         together = "\n".join(words) + "\n"
         if (STOP_AT_END in forms or ".\n" not in together) and (BLANK_WITHIN in forms or " " not in together):
@@ -186,8 +186,8 @@ class TemplateSource:
     token_forms: tuple[str, ...] | None = None
 
     @classmethod
-    def from_dict(cls, table: Any) -> TemplateSource:
-        """Return the source that `as_dict` has written; InputError for anything else."""
+    def from_dict(cls, table: object) -> TemplateSource:
+        """Return the source of the fields that `asdict` has written; InputError for anything else."""
         names = {field.name for field in fields(cls)}
         if not isinstance(table, Mapping) or {*table} != names:
             raise InputError(
@@ -218,10 +218,6 @@ class TemplateSource:
             check(name, type(settings[name]) is bool, "true or false")
         return cls(**settings)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON values."""
-        return asdict(self)
-
     def settings(self, functions: Sequence[Function] = ()) -> Settings:
         """Return the parsed patterns; InputError for a malformed one (line named), an unknown column, a number out of
         range, or no features at all."""
@@ -250,7 +246,7 @@ class TemplateSource:
             raise InputError("expected patterns, windows, shapes, words or functions, got none of them")
         return Settings(patterns, dialect, self.min_count, self.n_hashed, tuple(functions), has_transitions)
 
-    def _check_column(self, what: str, column: Any) -> None:
+    def _check_column(self, what: str, column: object) -> None:
         if column not in self.columns:
             raise InputError(
                 f"{what}: expected columns out of {', '.join(self.columns)}, got {describe(column)}"
@@ -271,10 +267,10 @@ class TemplateSource:
         """Return the vocabulary whose column f is the feature names[f]; hashed features need no names."""
         settings = self.settings()
         if settings.n_hashed is not None:
-            return TemplateVocabulary(Encoder(settings, {}, [], settings.n_hashed), self.as_dict())
+            return TemplateVocabulary(Encoder(settings, {}, [], settings.n_hashed), asdict(self))
         if names is None:
             raise InputError("templates: the names of their features are missing")
-        return TemplateVocabulary(Encoder.from_names(settings, names), self.as_dict())
+        return TemplateVocabulary(Encoder.from_names(settings, names), asdict(self))
 
 
 @dataclass(frozen=True)
@@ -290,7 +286,7 @@ class WindowFeatures:
         """Read templates, separated by white space: parameters and errors as in `parse_windows`."""
         return cls(parse_windows(text, columns, has_ends))
 
-    def encode(self, items: Any) -> Sequences:
+    def encode(self, items: Iterable[Any]) -> Sequences:
         """Return the features of all positions.
 
         Parameters

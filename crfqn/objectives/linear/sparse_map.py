@@ -337,7 +337,7 @@ def add_row_image(
     """Add X w to the scores, float64 (K, N), in place, by whole rows of weights, range of positions by range."""
     n_states, width = scores.shape[0], rounded_up(scores.shape[0])
     if nodes.n_nodes == n_states * store.n_features:
-        by_position = store.by_position()
+        by_position = store.by_position
         parts, table = cut_into_parts(by_position[0]), aligned_rows(store.n_features, width)
         transpose(weights.reshape(n_states, -1), table)
         pool.each(

@@ -115,7 +115,7 @@ def linear_rows(map: FeatureMap, constant: float) -> DualRows:
             x[:, -1] = constant
         no_bounds, no_indices = np.empty(0, np.int64), np.empty(0, np.int32)  # the types of sparse ones
         return DualRows(no_bounds, no_indices, x.reshape(-1), map.n_features, np.einsum("if,if->i", x, x))
-    indptr, indices, values = map.store.by_position()
+    indptr, indices, values = map.store.by_position
     if constant:
         values = np.ones(indices.size) if values.size == 0 else values.copy()
         values[indptr[1:] - 1] = constant

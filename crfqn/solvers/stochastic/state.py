@@ -175,7 +175,7 @@ class LearnedRows(MethodState):
     def item_data(self, which: int) -> ItemData:
         """Return what kernels read of the items of a part."""
         part = self.parts[which]
-        indptr, features, values = part.map.store.by_position()
+        indptr, features, values = part.map.store.by_position
         return ItemData(part.map.offsets, indptr, features, values, self.targets(part), part.weights)
 
     def targets(self, part: Any) -> NDArray[np.integer]:
