@@ -188,7 +188,9 @@ class ClassProbabilities(ItemPredictions):
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
             loss = self.make_loss(targets.space, features.n_items, targets.labels)
-            objective = build_objective(features, loss, targets.weights, offset=offset, most_numbers=np.inf)
+            objective = build_objective(
+                features, loss, targets.weights, offset=offset, max_part_scores=np.inf
+            )
             weights, violation = dual_pass(objective, l2)
         if self.is_fitted:
             weights = merge_weights(*space.weights(self.current_model), weights.coords, weights.weights)

@@ -51,7 +51,7 @@ from crfqn.threads import Pool
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
 
 # Costs in multiplications and additions, by which models are chosen: ratios of times on one processor, rounded.
-# Rows of a tile of the product: enough for BLAS to be fast, few enough for threads to share
+# Rows of a tile of the product: enough for fast products, and tiles enough for all threads
 PRODUCT_TILE_ROWS = 256
 PAIR_MULTIPLICATIONS = 150  # multiplications of a matrix product in the time of one active pair
 SMALL_PRODUCT = 1e8  # multiplications, a hundredth of a second: sparse kernels take two seconds to compile
@@ -130,7 +130,7 @@ def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -
         model[blocks[i], blocks[j]] = product
         model[blocks[j], blocks[i]] = product.T
 
-    owner.pool.each(len(pairs), multiply)
+    owner.map.pool.each(len(pairs), multiply)
     return scale_to_diagonal(model, diagonal)
 
 
@@ -139,7 +139,7 @@ def dense_model(
 ) -> NDArray[np.float32]:
     """Return the model from about `n_sampled` positions, by matrix products of fixed tiles that threads share."""
     owner = marginals.part
-    pool, n = owner.pool, diagonal.size
+    pool, n = owner.map.pool, diagonal.size
     states, row = np.unique(split.states, return_inverse=True)
     sampled, c = sample_positions(marginals.variance(states), owner.position_weights, n_sampled)
     features, where = np.unique(split.features, return_inverse=True)
@@ -217,7 +217,7 @@ def token_model(
     there are more coordinates than `max_dense` and more than `max_pairs` pairs for a sparse one, or if the model costs
     more than `passes`. `pair_multiplications` is the cost of one pair.
 
-    A model serves `STEPS_PER_MODEL` steps and may cost as much as their passes. It saves steps; but if passes are cheap
+    A model serves `STEPS_PER_MODEL` steps and may cost what their passes cost. It saves steps; but if passes are cheap
     and active sets large, steps with the diagonal converge before a matrix is formed, so none is formed until the
     passes have cost as much. If items have one position the model is the Hessian, and frequent features are so
     correlated that the diagonal needs many times the steps: then it is formed at the first step.
@@ -228,9 +228,10 @@ def token_model(
     if of_dense * pair_multiplications <= SMALL_PRODUCT:
         return dense_model(marginals, split, diagonal, n_sampled)
     n_entries = features.count_entries(split)
-    pairs_of_pass = np.inf  # the number of pairs that cost as much as a pass
-    if owner.operations.has_sequences and owner.operations.has_rare_features:
-        of_pass = owner.operations.inference + 2.0 * FETCHED * n_entries
+    pairs_of_pass = np.inf  # the number of pairs with the cost of a pass
+    operations = owner.statistics().operations(owner.n_features, owner.n_states)
+    if operations.has_sequences and operations.has_rare_features:
+        of_pass = operations.inference + 2.0 * FETCHED * n_entries
         operations_of_pair = PAIR_OPERATIONS + STEPS_PER_MODEL * SWEEPS_PER_STEP * DISTINCT_PAIR_SHARE
         pairs_of_pass = (of_pass + OVERHEAD) / operations_of_pair
     n_affordable = min(of_dense if n <= max_dense else max_pairs, STEPS_PER_MODEL * pairs_of_pass)
@@ -318,7 +319,7 @@ def sparse_rows(
             bounds, below.indptr, below.indices, limits, pairs, *out,
         )  # fmt: skip
 
-    nodes = written(write_nodes, np.minimum(pairs + 1, n - np.arange(n)), block_pairs, owner.pool)
+    nodes = written(write_nodes, np.minimum(pairs + 1, n - np.arange(n)), block_pairs, owner.map.pool)
     of_edges, among = CompressedRows(np.zeros(n + 1, np.int64), *NO_BLOCK[1:]), np.empty((0, 0))
     if split.edges.size:
         edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
@@ -335,7 +336,7 @@ def sparse_rows(
                 edges.outgoing, edges.incoming, limits, edge_limits, *out,
             )  # fmt: skip
 
-        of_edges = written(write_node_edges, np.full(n, edge_limits.size), block_pairs, owner.pool)
+        of_edges = written(write_node_edges, np.full(n, edge_limits.size), block_pairs, owner.map.pool)
     return nodes, of_edges, among, on_sample
 
 

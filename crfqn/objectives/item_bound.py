@@ -149,7 +149,7 @@ class ItemMixtures:
         if owner.loss.n_edges:
             owner.n_passes += 1
             edges = owner.loss.evaluate(
-                point.scores, point.edges, owner.weights * shares, owner.pool
+                point.scores, point.edges, owner.weights * shares, owner.map.pool
             ).edge_residual
         out = PartPoint(owner, point.coords, point.weights, point.scores, point.edges)
         out.evaluation = replace(evaluation, residual=residual, edge_residual=edges)

@@ -79,7 +79,7 @@ class Marginals:
         def run(part: int) -> None:
             add_marginal_variance(cuts[part], cuts[part + 1], states, residual, owner.inverse_weights, out)
 
-        owner.pool.each(N_PARTS, run, n * states.size)
+        owner.map.pool.each(N_PARTS, run, n * states.size)
         return out
 
 
@@ -125,11 +125,11 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
     def run(part: int) -> None:
         edge_curvatures(parts[part], parts[part + 1], *arrays, np.empty((5, owner.n_states)), sums[part])
 
-    owner.pool.each(N_PARTS, run, owner.n_positions * owner.n_states**2)
+    owner.map.pool.each(N_PARTS, run, owner.n_positions * owner.n_states**2)
     variances = sums.sum(axis=0).reshape(-1)
     if marginals.loss.edge_layout.has_contexts:
         p = marginals.at(np.arange(owner.n_states), np.arange(owner.n_positions))
-        others = marginals.loss.structure.variances(p, owner.position_weights, owner.pool)
+        others = marginals.loss.structure.variances(p, owner.position_weights, owner.map.pool)
         variances = np.concatenate([variances, others])
     return np.maximum(variances[edges], 0.0)  # rounding of a difference can be negative
 

@@ -1,9 +1,9 @@
 """The objective: the sum of the losses of the parts of the items, in memory, in files, or on the workers of a cluster.
 
 An executor (`executors.py`) applies functions to the parts, and every number is the sum of their answers in their
-order. The loss at sparse weights is a `Point` (`point.py`), which needs no calls in a certain order. What one method
-keeps over the items is a state (`MethodState`). Shapes: I items, N positions, F features, K states, E edge weights;
-coordinates as in `linear/feature_map.py`.
+order. `Point` (`point.py`) is the loss at sparse weights, whose methods can be called in any order. A `MethodState` is
+what one method keeps over the items. Shapes: I items, N positions, F features, K states, E edge weights; coordinates as
+in `linear/feature_map.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, reduce
 from itertools import pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import UnsupportedObjectiveError
 from crfqn.objectives.curvature import Operations
-from crfqn.objectives.executors import KEPT_NUMBERS, Executor, LocalParts
+from crfqn.objectives.executors import MAX_KEPT_RESIDUALS, Executor, LocalParts
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, with_edges
 from crfqn.objectives.linear.gram import check_width
@@ -30,47 +30,47 @@ from crfqn.objectives.point import Point, total
 from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
-MOST_NUMBERS = 1 << 27  # scores of a point in one part: 1 GiB, and a solver holds four such arrays
-BLOCK_NUMBERS = 1 << 25  # scores of a block: 256 MiB
+MAX_PART_SCORES = 1 << 27  # scores of a point in one part: 1 GiB, and a solver keeps four such arrays
+BLOCK_SCORES = 1 << 25  # scores of a block: 256 MiB
 REFUSALS = {
     "has_curvature": "a metric of second order needs a loss with curvature",
     "is_smooth": "constant steps need a loss with a bounded Hessian",
     "has_gram": "a Gram matrix needs a loss with a bounded Hessian, a weight for every state and feature, and no edges",
     "has_marginals": "proofs of zeros need a likelihood",
 }
-HASHED = "features", "labels", "weights of items", "offset"
+FINGERPRINT_PARTS = "features", "labels", "weights of items", "offset"
 
 
 class MethodState:
-    """Base of what a method keeps over the items: dual variables, dense rows, margins that follow every step.
+    """Base of what a method keeps over the items: dual variables, rows of weights, margins that every step updates.
 
-    It is defined in the method's folder and made by `objective.state(kind, ...)` of items in this process.
+    A state is defined in the method's folder and made by `objective.state(kind, ...)` for items in this process.
 
     Attributes
     ----------
-    takes_parts : whether it can be made of items in several parts, too
+    takes_parts : whether it can also be made for items in several parts
     """
 
     takes_parts: ClassVar[bool] = False
 
-    def __init__(self, objective: Any, *arguments: Any) -> None:
+    def __init__(self, objective: Objective, *arguments: Any) -> None:
         raise NotImplementedError
 
     @classmethod
-    def make(cls, objective: Any, *arguments: Any) -> Any:
+    def make(cls, objective: Objective, *arguments: Any) -> Self:
         """Return the state of an objective; arguments as of the class."""
         return cls(objective, *arguments)
 
     @classmethod
-    def check(cls, objective: Any) -> None:
-        """Raise UnsupportedObjectiveError if the state cannot be made of an objective."""
+    def check(cls, objective: Objective) -> None:
+        """Raise UnsupportedObjectiveError if the state cannot be made for an objective."""
 
 
 S = TypeVar("S", bound=MethodState)
 
 
-def has_state(objective: Any, kind: type[MethodState]) -> bool:
-    """Return whether a method's state can be made of an objective."""
+def has_state(objective: Objective, kind: type[MethodState]) -> bool:
+    """Return whether a method's state can be made for an objective."""
     try:
         objective.check_state(kind)
     except UnsupportedObjectiveError:
@@ -79,8 +79,8 @@ def has_state(objective: Any, kind: type[MethodState]) -> bool:
 
 
 class Objective:
-    """The loss of a model, a sum over parts of the items with the same coordinates. `build_objective` makes it of items
-    in memory.
+    """The loss of a model, a sum over parts of the items with the same coordinates. `build_objective` makes it for
+    items in memory.
 
     Parameters
     ----------
@@ -89,27 +89,23 @@ class Objective:
     Attributes
     ----------
     parts : the parts, as the executor has them
-    first : Part, what all parts have in common; perhaps without items
-    whole : Part, the only part of an objective in memory; None if there are several, or if they are elsewhere
-    support : the coordinates that may have a weight: n_coords of them, of n_node_coords = K F and E
+    first : Part, without or with items: its labels, features, support and kind of loss are those of all parts
+    whole : Part, the only part of an objective in memory; None if there are several, or on workers
+    support : the coordinates that may have a weight, n_coords of the n_node_coords = K F and E
     n_items, n_positions, n_features, n_states : I, N, F, K
     total_weight : float, the sum of the items' weights
-    mean_occurrence : float, the positions that have a feature, on average over the features
-    is_convex : bool. If not, nothing is proved, and runs end at stationary points
+    mean_occurrence : float, the number of positions that have a feature, on average over the features
+    is_convex : bool; otherwise nothing is proved, and runs end at stationary points
     has_dual : bool, whether the conjugate is known; then 0 is the smallest loss
     has_curvature, is_smooth : bool, whether the loss has second derivatives; whether the Hessian is bounded
     has_gram : bool, whether that bound is a matrix over the features alone
     has_marginals : bool, whether the loss is a likelihood
-    likely_coords : coordinates whose gradient was computed last, most likely those of the next point
+    likely_coords : coordinates whose gradient was computed last, likely those of the next point
     """
 
     def __init__(self, executor: Executor) -> None:
         self.executor, self.parts, self.whole = executor, executor.parts, executor.whole
         self.likely_coords = NO_COORDS
-
-    @cached_property
-    def first(self) -> Part:
-        return self.executor.first
 
     @property
     def pool(self) -> Pool:
@@ -148,6 +144,7 @@ class Objective:
         """The sums of the statistics of the parts."""
         return PartStatistics(*map(total, zip(*self.part_statistics, strict=True)))
 
+    first = cached_property(lambda self: self.executor.first)
     n_items = cached_property(lambda self: self.statistics.n_items)
     n_positions = cached_property(lambda self: self.statistics.n_positions)
     total_weight = cached_property(lambda self: self.statistics.total_weight)
@@ -157,12 +154,12 @@ class Objective:
     support = cached_property(lambda self: self.first.support)
     n_coords = cached_property(lambda self: self.support.n_coords)
     n_node_coords = cached_property(lambda self: self.support.n_node_coords)
-    is_convex: Any = cached_property(lambda self: self.first.loss.is_convex and self.first.map.is_definite)
-    has_dual: Any = cached_property(lambda self: self.first.loss.has_dual)
-    has_curvature: Any = cached_property(lambda self: self.first.loss.has_curvature)
-    has_marginals: Any = cached_property(lambda self: self.first.loss.has_marginals)
-    is_smooth: Any = cached_property(lambda self: self.first.loss.is_smooth)
-    has_gram: Any = cached_property(
+    is_convex = cached_property(lambda self: self.first.loss.is_convex and self.first.map.is_definite)
+    has_dual = cached_property(lambda self: self.first.loss.has_dual)
+    has_curvature = cached_property(lambda self: self.first.loss.has_curvature)
+    has_marginals = cached_property(lambda self: self.first.loss.has_marginals)
+    is_smooth = cached_property(lambda self: self.first.loss.is_smooth)
+    has_gram = cached_property(
         lambda self: self.is_smooth and self.support.is_everything and not self.support.n_edges
     )
 
@@ -182,7 +179,7 @@ class Objective:
         return self.with_parts(Part.with_truncated_items)
 
     def with_parts(self, function: Callable[[Part], Part]) -> Objective:
-        """Return the objective of the parts that a function makes of those in memory; itself if it changes none."""
+        """Return the objective of the parts that a function makes from those in memory; itself if it changes none."""
         executor = self.executor.map_to_parts(function)
         return self if executor is self.executor else Objective(executor)
 
@@ -201,9 +198,9 @@ class Objective:
         return self.first.split(coords)
 
     def fingerprints(self) -> dict[str, str]:
-        """Return hashes of the data, which are read once."""
+        """Return hashes of the data, in one pass over them."""
         hashes = map(fingerprint, zip(*self.map_parts(Part.fingerprints), strict=True))
-        return dict(zip(HASHED, hashes, strict=True)) | {"support": fingerprint(self.support)}
+        return dict(zip(FINGERPRINT_PARTS, hashes, strict=True)) | {"support": fingerprint(self.support)}
 
     def refusal(self, capability: str) -> str:
         """Return why the objective lacks a capability."""
@@ -220,7 +217,7 @@ class Objective:
         return with_edges(self.feature_scales[nodes.features], np.ones(nodes.edges.size))
 
     def small_values(self, coords: Coords) -> Vector:
-        """Return a small value of each coordinate's feature, (n,), as of `Part.small_values`; 1 for edges, and for
+        """Return a small value of each coordinate's feature, (n,), as of `Part.small_values`; 1 for edges and for
         features that do not occur."""
         nodes = self.split(coords)
         features, places = np.unique(nodes.features, return_inverse=True)
@@ -244,7 +241,7 @@ class Objective:
 
     def intercept_bound(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on |b| of some optimum, from an objective value and the norms of penalised weights (L1, L2)
-        there; infinite if nothing bounds it, or if other weights than all intercepts are unpenalised."""
+        there; infinite if nothing bounds it, or unless the unpenalised weights are all intercepts."""
         if not self.executor.room:
             return np.inf
         bounds = self.map_parts(part_difference_bounds, unpenalised, value, norms)
@@ -255,7 +252,7 @@ class Objective:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """Bounds on how far the counts of features and edges can move within the items, of a likelihood."""
+        """The ranges of the counts of features and edges within the items, for a likelihood."""
         squares = zip(*self.map_parts(Part.squared_ranges), strict=True)
         return Ranges(*(np.sqrt(np.sum(both, axis=0)) for both in squares))
 
@@ -288,25 +285,25 @@ def build_objective(
     weights: Vector | None = None,
     support: Support | None = None,
     offset: Vector | None = None,
-    most_numbers: float = MOST_NUMBERS,
-    block_numbers: int = BLOCK_NUMBERS,
+    max_part_scores: float = MAX_PART_SCORES,
+    block_scores: int = BLOCK_SCORES,
 ) -> Objective:
-    """Return the objective of a loss over features in memory; parameters as of `Part`. More than `most_numbers` scores
-    are cut into blocks of about `block_numbers`."""
+    """Return the objective of a loss over features in memory; parameters as of `Part`. Items with more than
+    `max_part_scores` scores are cut into blocks of about `block_scores`."""
     part = Part(features, loss, weights, support, offset)
-    if loss.n_states * features.n_positions <= most_numbers:
+    if loss.n_states * features.n_positions <= max_part_scores:
         return Objective(LocalParts([part], np.inf))
-    return in_blocks(part, max(block_numbers // loss.n_states, 1))
+    return in_blocks(part, max(block_scores // loss.n_states, 1))
 
 
-def in_blocks(part: Part, n_positions: int, most_kept: float = KEPT_NUMBERS) -> Objective:
-    """Return the objective of items cut into blocks of about `n_positions` positions, one item at least."""
+def in_blocks(part: Part, n_positions: int, max_kept: float = MAX_KEPT_RESIDUALS) -> Objective:
+    """Return the objective of items cut into blocks of about `n_positions` positions, of one or more items."""
     cuts = block_cuts(part.map.offsets, n_positions)
-    return Objective(LocalParts([part.take(np.arange(*ends)) for ends in pairwise(cuts)], most_kept))
+    return Objective(LocalParts([part.take(np.arange(*ends)) for ends in pairwise(cuts)], max_kept))
 
 
 def block_cuts(offsets: NDArray[np.int64], n_positions: int) -> list[int]:
-    """Return where runs of items of up to `n_positions` positions, one item at least, begin and end."""
+    """Return the ends of runs of items with up to `n_positions` positions, of one or more items."""
     cuts = [0]
     while cuts[-1] < offsets.size - 1:
         after = int(np.searchsorted(offsets, offsets[cuts[-1]] + n_positions, side="right")) - 1

@@ -31,18 +31,22 @@ from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, sco
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, ScoreLoss
 from crfqn.objectives.marginals import Marginals, edge_curvature
 from crfqn.objectives.support import Support
-from crfqn.threads import Pool
 
-MAX_ITEM_LENGTH = 256  # positions of an item that is learned from as a whole
-SEGMENT_LENGTH = 32  # about the positions of the segments that longer items are cut into
-SAMPLED_POSITIONS, FEATURE_BATCH = 4096, 1024  # positions and features of which small values are computed
-SINGLE_PRECISION = 1e-6  # relative difference of values that single precision can represent
-MIN_ITEM_WEIGHT = float(np.finfo(np.float64).tiny)  # smallest weight above 0
+MAX_ITEM_LENGTH = 256  # positions of an item that online learning does not cut
+SEGMENT_LENGTH = 32  # positions of the segments of longer items, about: as many as sentences have
+SAMPLED_POSITIONS, FEATURE_BATCH = (
+    4096,
+    1024,
+)  # positions from which small values are computed; features at a time
+FLOAT32_RESOLUTION = 1e-6  # relative: a smaller spread is rounding of float32 values (eps 1.2e-7)
+MIN_ITEM_WEIGHT = float(
+    np.finfo(np.float64).tiny
+)  # smallest weight above 0: the inverse of a smaller one is infinite
 
 
 class PartStatistics(NamedTuple):
-    """Numbers of a part that add up over the parts: items, positions, their weight, the mean number of positions that
-    have a feature, and the operations of inference (`curvature.py`)."""
+    """Numbers that can be summed over the parts: items, positions, their weight, the mean number of positions that have
+    a feature, the operations of inference (`curvature.py`) and the entries of the features."""
 
     n_items: int
     n_positions: int
@@ -64,10 +68,10 @@ class Part:
     ----------
     map : FeatureMap of N positions and F features, with its threads
     loss : ScoreLoss over the same positions
-    weights : ndarray of float64, shape (I,), optional: how often each item counts
+    weights : ndarray of float64, shape (I,), optional: the weight of each item, 1 by default
     support : Support, optional: the only coordinates that may have a weight; all by default
-    offset : ndarray of float64, shape (K, N), optional: scores that are added to those of the weights, for training
-        the rest of a model around a fixed part
+    offset : ndarray of float64, shape (K, N), optional: scores of a fixed part of the model, added to those of the
+        weights
 
     Attributes
     ----------
@@ -101,7 +105,6 @@ class Part:
             )
         if self.weights.shape != (loss.n_items,):
             raise InputError(f"expected {loss.n_items} weights, one an item, got shape {self.weights.shape}")
-        # Smaller weights have an infinite inverse.
         is_allowed = (self.weights == 0) | (self.weights >= MIN_ITEM_WEIGHT)
         wrong = np.flatnonzero(~(np.isfinite(self.weights) & is_allowed))
         if wrong.size:
@@ -115,19 +118,9 @@ class Part:
         self.support = support or Support(loss.n_states * map.n_features, loss.n_edges)
         self.total_weight = float(self.weights.sum())
 
-    @property
-    def pool(self) -> Pool:
-        """The threads of the feature map."""
-        return self.map.pool
-
-    @property
-    def operations(self) -> Operations:
-        """The operations of a pass over the items."""
-        return self.statistics().operations(self.n_features, self.n_states)
-
     @cached_property
     def position_weights(self) -> Vector:
-        """The weight of each position, (N,): that of its item, times its own where positions have some."""
+        """The weight of each position, (N,): that of its item, times its own if positions have weights."""
         return np.repeat(self.weights, np.diff(self.map.offsets)) * self.loss.position_weights
 
     @cached_property
@@ -145,7 +138,7 @@ class Part:
         return Part(features, loss, self.weights[items], self.support, offset)
 
     def without_items(self) -> Part:
-        """Return a part of no items, with all that does not depend on them."""
+        """Return a part of no items, with the same support, labels and features."""
         return self.take(np.empty(0, np.int64))
 
     def without_bigram_features(self) -> Part:
@@ -158,8 +151,8 @@ class Part:
         return Part(self.map, self.loss.without_bigram_features, self.weights, support, self.offset)
 
     def with_truncated_items(self) -> Part:
-        """Return the items, those longer than `MAX_ITEM_LENGTH` cut into segments of about `SEGMENT_LENGTH` positions
-        where the loss allows it, without the transitions between segments; itself if no item is longer."""
+        """Return the items, those longer than `MAX_ITEM_LENGTH` cut at truncation points of the loss into segments of
+        about `SEGMENT_LENGTH` positions, without the transitions between segments; itself if no item is longer."""
         offsets = self.map.offsets
         lengths = np.diff(offsets)
         is_long = lengths > MAX_ITEM_LENGTH
@@ -192,10 +185,10 @@ class Part:
         """Return the loss at sparse weights (sorted coordinates, values)."""
         return PartPoint(self, coords, weights)
 
-    # What follows are functions for `Objective.map_parts`.
+    # Functions for `Objective.map_parts`.
 
     def statistics(self) -> PartStatistics:
-        """Return the numbers that add up over the parts."""
+        """Return the numbers that are summed over the parts."""
         inference = self.n_positions * (STATE_OPERATIONS * self.n_states + self.loss.edge_layout.plain.size)
         mean_occurrence = self.map.mean_occurrence
         entries = mean_occurrence * self.n_features
@@ -212,9 +205,11 @@ class Part:
         return 1.0 if (scales == 1.0).all() else scales
 
     def small_values(self, features: Coords) -> Vector:
-        """Return the size that nine in ten of each feature's values other than 0 exceed, or of their distances from the
-        median, if that is smaller, as a feature may not be centered. Computed of at most `SAMPLED_POSITIONS`, (n,);
-        infinite for a feature that none of them has, 0 if single precision does not tell the values apart."""
+        """Return the first decile of the absolute nonzero values of each feature, or that of their distances from the
+        median if it is smaller, because features need not be centered, (n,). It is computed from up to
+        `SAMPLED_POSITIONS` positions; infinite for a feature that none of them has, 0 if its values are equal in
+        float32.
+        """
         positions = np.arange(0, self.n_positions, -(-self.n_positions // SAMPLED_POSITIONS) or 1)
         out = np.full(features.size, np.inf)
         for first in range(0, features.size, FEATURE_BATCH):
@@ -228,14 +223,14 @@ class Part:
                     middle = np.median(values)
                     distances = np.abs(values - middle)
                     spread = first_decile(distances[distances > 0])
-                    out[i] = min(out[i], spread) if spread > SINGLE_PRECISION * abs(middle) else 0.0
+                    out[i] = min(out[i], spread) if spread > FLOAT32_RESOLUTION * abs(middle) else 0.0
         return out
 
     def hessian_bound(self) -> float:
         """Return a bound on the largest eigenvalue of the Hessian that holds at all weights.
 
-        Of losses of single positions it is that of sum_t c_t x_t x_t', c_t = weight_t times the loss's own bound: of
-        the multiclass squared hinge 2 K ||X||_2^2; Blondel et al. (2013), appendix A, have 4 (K - 1) sum_tj x_tj^2.
+        For losses of single positions it is that of sum_t c_t x_t x_t', c_t = weight_t times the loss's bound: for the
+        multiclass squared hinge 2 K ||X||_2^2; Blondel et al. (2013), appendix A, have 4 (K - 1) sum_tj x_tj^2.
         """
         per_position, edges = self.loss.hessian_bounds(self.weights)
         return max(self.map.eigenvalue_bound(per_position), edges)
@@ -249,17 +244,17 @@ class Part:
         return sums_of(self.map, scores_of(self.map, table) * self.loss.hessian_bounds(self.weights)[0])
 
     def squared_ranges(self) -> tuple[Vector, Vector]:
-        """Return the squares of the `Ranges` of this part, which add up."""
+        """Return the squares of the `Ranges` of this part, which are summed over the parts."""
         return self.map.item_ranges(self.weights), self.loss.structure.edge_ranges(self.weights)
 
 
 def first_decile(values: NDArray[np.float32]) -> float:
-    """Return the largest of the values that nine in ten are not below."""
+    """Return the first decile of some values."""
     return float(np.partition(values, values.size // 10)[values.size // 10])
 
 
 class PartPoint:
-    """The loss of a part at sparse weights. Everything is computed when it is needed first.
+    """The loss of a part at sparse weights; all attributes are computed on first use.
 
     scores, edges : float64 (K, N) and (E,), optional: the scores of the weights, and of the edges
     """
@@ -299,14 +294,14 @@ class PartPoint:
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        """Losses and residuals, which take one inference pass."""
+        """Losses and residuals, computed in one inference pass."""
         part = self.part
         part.n_passes += 1
-        return part.loss.evaluate(self.scores, self.edges, part.weights, part.pool)
+        return part.loss.evaluate(self.scores, self.edges, part.weights, part.map.pool)
 
     @cached_property
     def score_curvature(self) -> Vector:
-        """The diagonal of the Hessian by the scores, (K, N), of losses of margins."""
+        """The diagonal of the Hessian by the scores, (K, N), for losses of margins."""
         return self.part.loss.curvature(self.scores, self.evaluation, self.part.weights)
 
     @cached_property
@@ -316,13 +311,13 @@ class PartPoint:
 
     @cached_property
     def dual(self) -> DualLoss:
-        """The dual loss along the mixtures by which the point proves bounds."""
+        """The dual loss along the mixtures that prove bounds."""
         part, evaluation = self.part, self.evaluation
         dual = part.loss.dual(evaluation, part.weights)
         return dual if part.offset is None else dual.around(float(np.vdot(evaluation.residual, part.offset)))
 
     def forget(self, *names: str) -> None:
-        """Free arrays that are as large as the scores. They are computed again if they are needed."""
+        """Free arrays that are as large as the scores; they are computed again on the next use."""
         for name in names:
             self.__dict__.pop(name, None)
 
@@ -350,8 +345,8 @@ class PartPoint:
         return self._within_support(Screening(coords, gradient))
 
     def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
-        """Return whole rows, all weights of a feature: those with || max(|gradient| - inside, 0) || > bound, the
-        point's own, and perhaps others. The norm is the sum (order 1) or Euclidean (2). An edge is a row of its own."""
+        """Return whole rows, all weights of a feature: those with || max(|gradient| - inside, 0) || > bound, those of
+        the point's weights, and perhaps others. The norm is the sum (order 1) or Euclidean (2). Each edge is a row."""
         part, nodes, evaluation = self.part, self.part.split(self.coords), self.evaluation
         features, gradients = part.map.screen_rows(
             evaluation.residual, union(nodes.features), bound, inside, order
@@ -369,15 +364,14 @@ class PartPoint:
     def squares(self, coords: Coords) -> Vector:
         """Return diagonal and majorant of the curvature, (2, coords).
 
-        The diagonal of a likelihood's model is sum_t weight x_tf^2 p_t(k) (1 - p_t(k)), of edges see `marginals.py`.
-        The majorant is sum_t weight x_tf^2 |p_t(k) - observed|: where p is 0 and the label is k there is no curvature
-        at the point, but p has to pass through 1/2. For a piecewise quadratic loss the diagonal is the best guess of
-        it, too.
+        The diagonal of a likelihood's model is sum_t weight x_tf^2 p_t(k) (1 - p_t(k)); for edges see `marginals.py`.
+        The majorant is sum_t weight x_tf^2 |p_t(k) - observed|: if p is 0 and the label is k there is no curvature at
+        the point, but p has to pass through 1/2. For piecewise quadratic losses the majorant is the diagonal.
         """
         part, nodes, evaluation = self.part, self.part.split(coords), self.evaluation
         if not part.loss.has_marginals:
             return np.tile(part.map.squares(nodes, self.score_curvature), (2, 1))
-        # The residual of weighted positions contains what is expected given other labels, too.
+        # The residual of weighted positions also contains expectations given the other labels.
         residual = Marginals(self).residual if part.loss.has_position_weights else evaluation.residual
         table = part.map.residual_squares(nodes, residual, part.inverse_weights)
         if nodes.edges.size == 0:
@@ -410,8 +404,8 @@ class PartPoint:
         return None if coords.size > max_dense else margin_model(self, coords, diagonal, n_sampled)
 
     def count_within(self, bound: float, scale: float, radius: float, ranges: Ranges) -> int:
-        """Count the coordinates j of the support with scale |g_j| + radius range_j < bound; scale > 0. Features whose
-        range leaves no room, or whose gradients cannot be that large, are not examined."""
+        """Count the coordinates j of the support with scale |g_j| + radius range_j < bound; scale > 0. Features are
+        skipped if their range alone exceeds the bound, or if no gradient can."""
         part, support, evaluation = self.part, self.part.support, self.evaluation
         room = (bound - radius * ranges.features) / scale
         edges = slice(None) if support.edges is None else support.edges
@@ -426,8 +420,8 @@ class PartPoint:
 class Ranges(NamedTuple):
     """sqrt(sum_i weight_i r_ij^2) of each feature, the same for all states, (F,); and of each edge, (E,).
 
-    If a distribution over the labellings of item i moves by some L1 distance, the expectation of f_j moves by at most
-    half of it times the range r_ij = max_y f_j(x_i, y) - min_y f_j(x_i, y). A label (node) k with feature f can
+    If a distribution over the labellings of item i moves by an L1 distance d, the expectation of f_j moves by no more
+    than d / 2 times the range r_ij = max_y f_j(x_i, y) - min_y f_j(x_i, y). A label (node) k with feature f can
     collect all positive or all negative x_tf of the item: r_ij = sum_t |x_tf|, one number for all k.
     """
 

@@ -1,7 +1,7 @@
-"""Points: the loss at sparse weights, and what one pass over the data tells about it. Rays: a point and a direction.
+"""Points: the loss at sparse weights with the results of one pass over the data. Rays: a point and a direction.
 
-A point is a list of evaluations of the parts, where the parts are, and every number is a sum over them in their order.
-If the objective is one part in memory, the point keeps its scores, too (`whole`). Shapes: I items, N positions, F
+A point consists of evaluations of the parts, which stay with the parts; every number is a sum over them in their order.
+If the objective is one part in memory, the point also keeps its scores (`whole`). Shapes: I items, N positions, F
 features, K states, E edge weights; coordinates as in `linear/feature_map.py`.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add, attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,16 +22,18 @@ from crfqn.objectives.linear.feature_map import merge_weights
 from crfqn.objectives.losses.score_loss import NO_DUAL, DualLoss
 from crfqn.objectives.part import PartPoint
 
+T = TypeVar("T")
+
 
 class Curvature(NamedTuple):
-    """Curvature of single coordinates at a point: the diagonal of the token-wise model of the Hessian; majorant : how
-    large it may become on the way to the optimum."""
+    """Curvature of single coordinates at a point: the diagonal of the token-wise model of the Hessian; majorant : its
+    likely maximum on the way to the optimum."""
 
     diagonal: Vector
     majorant: Vector
 
 
-def total(answers: Iterable[Any]) -> Any:
+def total(answers: Iterable[T]) -> T:
     """Return the sum of the parts' answers, in their order."""
     return reduce(add, answers)
 
@@ -52,7 +54,7 @@ def coords_of_rows(point: PartPoint, bound: float, inside: float, order: int) ->
 
 
 class Point:
-    """The loss at sparse weights. Everything is computed when it is needed first.
+    """The loss at sparse weights; all attributes are computed on first use.
 
     objective, coords, weights : Objective; sorted coordinates and their values
     scores, edges : float64 (K, N) and (E,), optional: those of the weights, if the objective is one part in memory
@@ -73,10 +75,10 @@ class Point:
 
     def forget(self) -> None:
         """Forget screenings and curvatures."""
-        # The smallest threshold so far and its screening, from which those of higher ones are taken; and the
-        # coordinates of the last diagonals and majorants, from which those of subsets are taken.
-        self._last_screening: list[Any] = [np.inf, Screening(NO_COORDS, NO_VALUES)]
-        self._last_squares: list[Any] = [NO_COORDS, np.empty((2, 0))]
+        # The smallest threshold so far and its screening, which contains those of higher thresholds; the coordinates of
+        # the last diagonals and majorants, which contain those of subsets.
+        self._last_screening = np.inf, Screening(NO_COORDS, NO_VALUES)
+        self._last_squares = NO_COORDS, np.empty((2, 0))
 
     @cached_property
     def whole(self) -> PartPoint | None:
@@ -95,13 +97,13 @@ class Point:
 
     @cached_property
     def sparse_weights(self) -> SparseWeights:
-        """The weights, which may be kept longer than the point: it is as large as the data."""
+        """The weights, to be kept longer than the point, which is as large as the data."""
         return SparseWeights.without_zeros(self.coords, self.weights)
 
     @cached_property
     def _first_sweep(self) -> tuple[float, tuple[DualLoss, ...], Coords, Vector] | None:
-        """Value, dual losses, and coordinates and gradient that are likely to be needed next, from one sweep over local
-        parts; None if later functions cost no pass, or if parts are elsewhere."""
+        """The value, the dual losses, and the coordinates and gradient that are likely to be used next, from one sweep
+        over local parts; None if later functions cost no pass, or if parts are on workers."""
         owner, room = self.objective, self.objective.executor.room
         if not owner.executor.answers_together:
             return None
@@ -127,10 +129,10 @@ class Point:
         return np.concatenate([*self.map_parts(attrgetter("evaluation.item_losses"))])
 
     def release(self) -> None:
-        """Free what is as large as the data and only gradients need, after the value; a pass computes it again."""
+        """Free, after the value, arrays as large as the data that only gradients use; a pass computes them again."""
         if self.whole is not None:
             _ = self.value
-            self._last_squares = [NO_COORDS, np.empty((2, 0))]
+            self._last_squares = NO_COORDS, np.empty((2, 0))
             self.whole.forget("evaluation", "score_curvature")
 
     def dual_value(self, scale: float) -> float:
@@ -143,7 +145,7 @@ class Point:
 
     @cached_property
     def _gradients(self) -> list[tuple[Coords, Vector]]:
-        """Coordinates and gradients of the first sweep over local parts, and those that were computed last."""
+        """Coordinates and gradients of the first sweep over local parts, and the last computed ones."""
         first = self._first_sweep
         return [(NO_COORDS, NO_VALUES) if first is None else first[2:]]
 
@@ -162,14 +164,14 @@ class Point:
 
     def screen(self, threshold: float) -> Screening:
         """Return every coordinate with |gradient| > threshold."""
-        last = self._last_screening
-        if threshold < last[0]:
-            last[:] = threshold, self._screen(threshold)
-        return last[1] if threshold == last[0] else last[1].above(threshold)
+        if threshold < self._last_screening[0]:
+            self._last_screening = threshold, self._screen(threshold)
+        last_threshold, screening = self._last_screening
+        return screening if threshold == last_threshold else screening.above(threshold)
 
     def _screen(self, threshold: float) -> Screening:
-        """Screen the parts, then add up the gradients of what may exceed the threshold: a sum of n numbers exceeds it
-        only if one of them exceeds an n-th of it, so the parts' candidates contain all."""
+        """Screen the parts, then sum the gradients of the coordinates that may exceed the threshold: a sum of n numbers
+        exceeds it only if one of them exceeds an n-th of it, so the parts' candidates contain all."""
         if self.whole is not None:
             return self.whole.screen(threshold)
         coords = union(*self.map_parts(coords_above, threshold / len(self.objective.parts)))
@@ -190,7 +192,7 @@ class Point:
         if not is_there.all():
             squares = self._squares(coords)
             squares.flags.writeable = False  # it is returned without a copy
-            self._last_squares = [coords, squares]
+            self._last_squares = coords, squares
         if coords is self._last_squares[0]:
             return Curvature(*self._last_squares[1])
         return Curvature(*self._last_squares[1][:, place])
@@ -206,8 +208,8 @@ class Point:
     def hessian_model(
         self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0, passes: float = np.inf
     ) -> Matrix | None:
-        """Return the token-wise model of the Hessian, or the generalised Hessian, from about `n_sampled` positions, of
-        which each part gives its share; None if it would be too large for a part, or cost more than `passes`."""
+        """Return the token-wise model of the Hessian, or the generalised Hessian, from about `n_sampled` positions of
+        all parts, in proportion; None if it would be too large for a part, or cost more than `passes`."""
         diagonal = None if self.whole is None else self.curvature(coords).diagonal
         arguments = coords, diagonal, n_sampled, self.objective.n_positions, max_dense, share, passes
         sum_of_models: Any = None
@@ -219,8 +221,8 @@ class Point:
 
     def count_within(self, bound: float, scale: float, radius: float, besides: Coords) -> int:
         """Count the coordinates j of the support, not `besides`, with scale |g_j| + radius range_j < bound, for proofs
-        that zeros of a model are zeros of the optimum; scale > 0. Of several parts, a few with a radius range_j >
-        bound / 2 are missed: a screening contains all others that are not within the bound."""
+        that zeros of a model are zeros of the optimum; scale > 0. With several parts, coordinates with radius range_j >
+        bound / 2 do not count: a screening contains all others that are not within the bound."""
         owner, support = self.objective, self.objective.support
         half, ranges = 0.5 * bound, owner.ranges
         if self.whole is not None:
@@ -247,7 +249,7 @@ class Point:
 @dataclass(eq=False)
 class Ray:
     """The points w + step * direction. If the objective is one part in memory, the direction's image X d is computed
-    once, and points along the ray touch scores only."""
+    once, and points along the ray need operations on scores only."""
 
     origin: Point
     coords: Coords
@@ -255,22 +257,22 @@ class Ray:
 
     @cached_property
     def _end(self) -> Point:
-        """The point at step 1: nearly always the only one that is needed, hence without an image of its own."""
+        """The point at step 1, nearly always the only one; the image of the direction follows from its scores."""
         coords, weights = self.moved(1.0)
         assert self.origin.whole is not None
         end = self.origin.objective.at(coords, weights)
         end.whole = self.origin.whole.moved(coords, weights, self.coords, self.direction)
         return end
 
-    def at(self, step: float) -> Any:
-        """Return the point w + step * direction. If scores are kept they are interpolated, X d = scores at 1 - scores
-        at 0."""
+    def at(self, step: float) -> Point:
+        """Return the point w + step * direction, from kept scores by X d = scores at 1 - scores at 0."""
         owner, start = self.origin.objective, self.origin.whole
         if start is None:
             return owner.at(*self.moved(step))
         if step == 1.0:
             return self._end
-        end: Any = self._end.whole
+        end = self._end.whole
+        assert end is not None
         scores = start.scores + step * (end.scores - start.scores)
         edges = start.edges + step * (end.edges - start.edges)
         return Point(owner, *self.moved(step), scores, edges)

@@ -118,7 +118,7 @@ def test_a_point_keeps_its_parts(whole):
 
 
 def test_passes_are_counted_where_nothing_fits(whole):
-    total = in_blocks(whole.whole, 7, most_kept=1)
+    total = in_blocks(whole.whole, 7, max_kept=1)
     point = total.at(*weights_of(whole))
     assert point.value == point.value
     assert total.n_passes == pytest.approx(1.0)
@@ -139,14 +139,14 @@ def test_passes_are_counted_where_nothing_fits(whole):
 def test_points_keep_no_more_than_they_may(whole, share):
     """The newest has the room; answers are the same whatever is kept."""
     most = int(share * whole.n_states * whole.n_positions)
-    total = in_blocks(whole.whole, 7, most_kept=most)
+    total = in_blocks(whole.whole, 7, max_kept=most)
     coords, points = np.arange(whole.n_coords), [total.at(*weights_of(whole, seed)) for seed in range(4)]
     for point in points:
         assert np.isfinite(point.value)
         assert sum(p.held.n_kept for p in points) <= most
     assert (points[-1].held.n_kept == whole.n_states * whole.n_positions) == (share >= 1)
     assert points[0].held.n_kept == 0
-    plain = in_blocks(whole.whole, 7, most_kept=1)
+    plain = in_blocks(whole.whole, 7, max_kept=1)
     for seed, point in enumerate(points):
         assert (
             point.gradient(coords).tobytes() == plain.at(*weights_of(whole, seed)).gradient(coords).tobytes()
@@ -164,7 +164,7 @@ CEILINGS = {
 @pytest.mark.parametrize("name", CEILINGS)
 def test_solvers_need_no_more_passes_than_in_one_piece(whole, name):
     solver, penalty, times = CEILINGS[name]
-    problems = whole, in_blocks(whole.whole, 7), in_blocks(whole.whole, 7, most_kept=1)
+    problems = whole, in_blocks(whole.whole, 7), in_blocks(whole.whole, 7, max_kept=1)
     one, kept, anew = (minimize(problem, penalty, solver, Run(tol=1e-4)) for problem in problems)
     assert one.status is kept.status is anew.status is Status.CONVERGED
     assert kept.passes <= one.passes + 3
@@ -189,8 +189,8 @@ def test_large_problems_come_in_blocks():
     whole = taxonomy_objective()
     arguments = (whole.whole.map, whole.whole.loss, whole.whole.weights)
     assert build_objective(*arguments).whole is not None
-    assert build_objective(*arguments, most_numbers=7 * 57).whole is not None
-    total = build_objective(*arguments, most_numbers=7 * 57 - 1, block_numbers=70)
+    assert build_objective(*arguments, max_part_scores=7 * 57).whole is not None
+    total = build_objective(*arguments, max_part_scores=7 * 57 - 1, block_scores=70)
     assert total.whole is None
     assert [part.n_items for part in total.parts] == [10, 10, 10, 10, 10, 7]
     assert total.total_weight == whole.total_weight

@@ -41,7 +41,7 @@ FLAT = make_tree_problem("flat", 3, n_items=60, n_features=8)
 OBJECTIVES = {
     "chain": CHAIN.objective,
     "flat": FLAT.objective,
-    "blocks": lambda: in_blocks(CHAIN.objective().whole, 7, most_kept=1),
+    "blocks": lambda: in_blocks(CHAIN.objective().whole, 7, max_kept=1),
 }
 SAMPLES = WarmStart((Stage(3, 2.0), Stage(2, 1.0)), fewest_positions=3, fewest_by_weight=0.0)
 # As small as the problems are: sets that leave coordinates out, epochs of few steps, metrics that are renewed.

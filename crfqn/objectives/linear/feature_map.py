@@ -32,7 +32,7 @@ from crfqn.threads import Pool
 MAX_TILE_POSITIONS, MIN_TILE_POSITIONS = 4096, 256  # positions of a tile
 TILE_ENTRIES = 1 << 19  # entries of a tile between these limits: 4 MB, which stay in the cache
 MIN_TILE_FEATURES = 64  # features whose sums are computed at a time, for BLAS to be fast
-# Sums that are computed at a time: all features of a few states, so that rows are contiguous
+# Sums that are computed at a time: all features of some states, so that rows are contiguous
 TILE_SUMS = 1 << 17
 POSITION_GROUPS = 16  # groups of positions whose sums threads share, for any number of threads
 # Of the features: from there on all columns are multiplied in place, not a copy of some

@@ -5,8 +5,8 @@ pass over the feature's entries serves them all, with position-major tables, who
 ones cost O(N K). Otherwise it processes them column by column.
 
 The full gradient is computed for a tile of states and a share of the features at a time. No array of F x K numbers
-exists: the gradients of a share are in a small buffer until those above the threshold are selected. This is the most
-expensive sweep, every stored entry times K. So features are skipped if the bound
+exists: the gradients of a share are in a small buffer until those above the threshold are selected. This sweep costs
+every stored entry times K. So features are skipped if the bound
 
     |g_fk| = |sum_t x_tf r_t(k)| <= sum_t |x_tf| max_k |r_t(k)|,   the maximum over the states k of the tile
 
@@ -58,7 +58,7 @@ FEATURE_TILE_NUMBERS = 1 << 16  # numbers of a position-major table at a time: 5
 BLOCK_GRADIENTS = 1 << 11  # gradients of a block: 16 KB, which share the L1 cache with the residuals
 SHARE_GRADIENTS = 1 << 15  # gradients that a thread computes before it compares them: 256 KB
 MAX_CEILING_FEATURES = 1 << 14  # features whose bounds a thread computes at a time
-# Features of a share, and shares of few features: enough to balance threads
+# Features of a share, and shares of a small number of features: enough to balance threads
 MIN_SHARE_FEATURES, MAX_SHARES = 32, 16
 
 

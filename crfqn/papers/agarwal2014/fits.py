@@ -68,7 +68,7 @@ class ItemStream:
         """Return the loss of the items around predictions (or scores), (K, I): least squares, unless a link's
         potential is given."""
         parts = StageParts(self, features, predictions, potential or SquaredNorm())
-        return Objective(LocalParts([*parts], np.inf) if self.is_whole else StoredParts(parts, most_kept=0))
+        return Objective(LocalParts([*parts], np.inf) if self.is_whole else StoredParts(parts, max_kept=0))
 
 
 @dataclass(frozen=True)

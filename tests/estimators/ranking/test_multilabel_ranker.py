@@ -229,10 +229,10 @@ class TestThresholds:
             found = [largest_f1(scores.T, relevant.T, np.ones(len(scores))) for scores, relevant in parts]
             np.testing.assert_allclose(model.threshold_intercept_, np.mean(found, axis=0), atol=1e-2)
 
-    @pytest.mark.parametrize("most_numbers", [None, 60])
-    def test_every_model_of_a_path_has_its_own(self, monkeypatch, most_numbers):
-        if most_numbers is not None:  # in blocks of ten items
-            small = partial(steps.build_objective, most_numbers=most_numbers, block_numbers=40)
+    @pytest.mark.parametrize("max_part_scores", [None, 60])
+    def test_every_model_of_a_path_has_its_own(self, monkeypatch, max_part_scores):
+        if max_part_scores is not None:  # in blocks of ten items
+            small = partial(steps.build_objective, max_part_scores=max_part_scores, block_scores=40)
             monkeypatch.setattr(steps, "build_objective", small)
         path = crf_path(MultilabelRanker(tol=1e-6), X, TABLE, grid=Grid(3, ratio=0.1, inner_tol=1e-6))
         for fitted in path.models[1:]:

@@ -331,7 +331,7 @@ class TestWarmStart:
         more, y = [*X, [["new", "w0"], ["w1"]]], [*PROBLEM.labels, [7, 0]]
         whole = ChainCRF(l1=0.5, tol=1e-5).fit(more, y, start=old)
         monkeypatch.setattr(
-            steps, "build_objective", partial(build_objective, most_numbers=0, block_numbers=50)
+            steps, "build_objective", partial(build_objective, max_part_scores=0, block_scores=50)
         )
         blocks = ChainCRF(l1=0.5, tol=1e-5)
         assert blocks.prepare(more, y, start=old).objective.whole is None
