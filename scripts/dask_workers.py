@@ -38,7 +38,7 @@ from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.part import Part
 from crfqn.penalties import ElasticNet
-from crfqn.recipes import build_estimator, load_recipe, prepare
+from crfqn.recipes import build_estimator, load_recipe, prepare_data
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
@@ -75,7 +75,7 @@ class ItemsElsewhere(Objective):
 def write_shards(recipe: str, folder: str, n_shards: int) -> list[StoredShard]:
     """Write the training part of a recipe of sequences as shards of about as many items."""
     loaded = load_recipe(recipe)
-    data = prepare(loaded)
+    data = prepare_data(loaded)
     whole = build_estimator(loaded, l1=1.0).prepare(data.X_train, data.y_train).objective.whole
     cuts = [number * whole.n_items // n_shards for number in range(n_shards + 1)]
     return [

@@ -23,7 +23,7 @@ from harness.options import command
 from crfqn import Sequences, interchange
 from crfqn.cli.loading import recipe_of, restored
 from crfqn.model.opening import read_any
-from crfqn.recipes import prepare
+from crfqn.recipes import prepare_data
 
 
 def attributes_of(sequences: Sequences) -> list[list[dict[str, float]]]:
@@ -66,7 +66,7 @@ def main(
     recipe = recipe_of(model, file)
     if recipe is None:
         raise typer.BadParameter(f"{file}: not trained from a recipe")
-    data = prepare(recipe)
+    data = prepare_data(recipe)
     test = attributes_of(data.X_test)
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs, again = (Path(folder) / name for name in ("ours", "theirs", "again"))

@@ -22,7 +22,7 @@ from harness.measuring import quietly
 from harness.options import command
 
 from crfqn.data.encoding import encode_sequences
-from crfqn.recipes import build_estimator, load_recipe, prepare
+from crfqn.recipes import build_estimator, load_recipe, prepare_data
 from crfqn.result import Result
 
 FACTORS = [0.1, 0.3, 1.0, 3.0, 10.0]  # times the recipe's l1 (or l2)
@@ -76,7 +76,7 @@ def loaded(name: str) -> tuple[Any, tuple[Any, Any], Any]:
     """The recipe, its training items (features and labels) and its taxonomy."""
     name, _, n_items = name.partition(":")
     recipe = load_recipe(name)
-    prepared = prepare(recipe)
+    prepared = prepare_data(recipe)
     X, y = prepared.X_train, prepared.y_train
     if isinstance(X, list):
         X = encode_sequences(X)[0]  # once for all runs

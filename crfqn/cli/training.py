@@ -35,7 +35,7 @@ from crfqn.recipes import (
     by_feature_in_columns,
     load_recipe,
     observe,
-    prepare,
+    prepare_data,
 )
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
@@ -166,7 +166,7 @@ def read_data(recipe: Recipe, settings: Mapping[str, Any]) -> Prepared:
     """
     model: Estimator = build_estimator(recipe, **settings)
     model.check_parameters()
-    prepared = prepare(recipe)
+    prepared = prepare_data(recipe)
     if isinstance(getattr(model, "class_weight", None), Mapping):
         y = prepared.y_train
         all_labels = {*(chain.from_iterable(y) if model.ANSWERS.is_list else y)}
@@ -244,7 +244,7 @@ def train_first_model(output: Path | None, *, n_threads: int | None, as_json: bo
                 say(f"Downloading handwritten words, for at most {FETCH_LIMIT:.0f} s ...")
             words.fetch(timeout=FETCH_TIMEOUT, limit=FETCH_LIMIT)
             recipe = load_recipe(FIRST_CHOICE)
-            prepared = prepare(recipe)
+            prepared = prepare_data(recipe)
         except DataUnavailableError:
             reason = f"`crfqn data get {FIRST_CHOICE}` gets the words"
         except DataError as error:
@@ -253,7 +253,7 @@ def train_first_model(output: Path | None, *, n_threads: int | None, as_json: bo
             if not is_quiet:
                 say(f"Training on handwritten digits, which are built in; {reason}.\n")
             recipe = load_recipe(EMBEDDED)
-            prepared = prepare(recipe)
+            prepared = prepare_data(recipe)
         output = noted_files(recipe, output)
         if not is_quiet:
             say("The first run on a machine compiles for some seconds before it prints the first line.")

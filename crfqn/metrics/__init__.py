@@ -1,4 +1,4 @@
-"""Metrics over taxonomies, of spans in sequences and of probabilities, and scorers made of them for scikit-learn."""
+"""Metrics of labels in taxonomies, of spans in sequences and of probabilities, and scorers for scikit-learn."""
 
 import lazy_loader
 

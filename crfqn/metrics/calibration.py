@@ -1,21 +1,24 @@
-"""How far the probabilities of predicted labels are from the shares of them that are right.
+"""The calibration error: the distance between the probabilities of predicted labels and their accuracy.
 
 Naeini, Cooper, Hauskrecht: Obtaining well calibrated probabilities using Bayesian binning. AAAI 2015.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from crfqn.errors import InputError, check_count
 
 
 class ReliabilityBins(NamedTuple):
-    """Predicted labels by confidence, in bins of equal width that are not empty: how many, int64 (B,), their mean
-    confidence and the share of them that is right, float64 (B,)."""
+    """Predicted labels in B non-empty bins of equal width by confidence.
+
+    counts : int64 (B,), the number of labels
+    confidence, accuracy : float64 (B,), the mean confidence and the fraction of correct labels
+    """
 
     counts: NDArray[np.int64]
     confidence: NDArray[np.float64]
@@ -27,8 +30,8 @@ class ReliabilityBins(NamedTuple):
         return float(np.average(np.abs(self.accuracy - self.confidence), weights=self.counts))
 
 
-def reliability_bins(is_right: Any, confidence: Any, n_bins: int = 10) -> ReliabilityBins:
-    """Return the bins; parameters and errors as of `expected_calibration_error`."""
+def reliability_bins(is_right: ArrayLike, confidence: ArrayLike, n_bins: int = 10) -> ReliabilityBins:
+    """Return the bins; parameters and errors as in `expected_calibration_error`."""
     check_count("n_bins", n_bins)
     hits, p = np.asarray(is_right, np.float64), np.asarray(confidence, np.float64)
     if hits.ndim != 1 or hits.shape != p.shape or not p.size:
@@ -46,17 +49,17 @@ def reliability_bins(is_right: Any, confidence: Any, n_bins: int = 10) -> Reliab
     return ReliabilityBins(counts[filled], *(part[filled] / counts[filled] for part in sums))
 
 
-def expected_calibration_error(is_right: Any, confidence: Any, n_bins: int = 10) -> float:
+def expected_calibration_error(is_right: ArrayLike, confidence: ArrayLike, n_bins: int = 10) -> float:
     """Return the expected calibration error: the mean distance between the confidence and the accuracy of a bin.
 
-    Labels are put into bins of equal width by their probability; bins count by their labels.
+    Bins have equal width in the probability and are weighted by their number of labels.
 
     Parameters
     ----------
     is_right : array-like of bool, shape (n,)
-        Whether each predicted label is right.
+        Whether each predicted label is correct.
     confidence : array-like of float, shape (n,)
-        The probability that the model gives to it.
+        The model's probability of each predicted label.
     n_bins : int >= 1, default 10
 
     Returns
@@ -66,7 +69,7 @@ def expected_calibration_error(is_right: Any, confidence: Any, n_bins: int = 10)
     Raises
     ------
     InputError
-        Arrays of other shapes or values, another n_bins.
+        Arrays with other shapes or values, or another n_bins.
 
     References
     ----------

@@ -1,6 +1,6 @@
-"""Scores of predicted against true labels: of labels, spans, whole items, label sets and taxonomies together.
+"""Scores of predicted against true labels: accuracy, and scores of labels, spans, label sets and taxonomies.
 
-For `crfqn evaluate`, the summary after a training, and reports. Labels are compared as text, because files hold text.
+Used by `crfqn evaluate`, the summary of a training, and reports. Labels are compared as text, because files have text.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.inputs import ItemsLike
 from crfqn.data.label_arrays import label_text, number_of, unknown_labels
 from crfqn.data.schemes import OUTSIDE, Scheme, find_scheme, fitting_schemes
 from crfqn.errors import InputError
@@ -33,7 +34,7 @@ Labels = Sequence[str]
 
 @dataclass(frozen=True)
 class ChunkScores:
-    """Scores of spans in lenient reading, of all spans and by type; a span counts if it is right as a whole."""
+    """Scores of spans read leniently, for all spans and by type; a span counts if it is correct as a whole."""
 
     precision: float
     recall: float
@@ -49,8 +50,10 @@ class ChunkScores:
 
 @dataclass(frozen=True)
 class HierarchyScores:
-    """Scores by the distance of predictions in the taxonomy (`crfqn.metrics.hierarchy`); `level_accuracy` begins at the
-    top level, and is None for a level that no label reaches."""
+    """Scores that measure distances in the taxonomy (`crfqn.metrics.hierarchy`).
+
+    level_accuracy : by level from the top; None for a level without true labels
+    """
 
     precision: float
     recall: float
@@ -64,14 +67,14 @@ class HierarchyScores:
 class Scores:
     """Scores of predicted against true labels: of sequences, of one label an item, or of a set of labels an item.
 
-    n_positions : None for items that are no sequences
-    accuracy : share of positions or items with the right label; none at all (None) is not right
-    coverage : share of positions or items with a predicted label; accuracy / coverage is the accuracy of these
-    item_accuracy : share of items, sequences or sets, that are right as a whole
-    labels : scores of every label that is true or predicted somewhere, sorted
-    chunks : where the labels of sequences are of a scheme: O, B-..., I-... and the like
-    hierarchy : where labels are nodes of a taxonomy
-    scheme : name of that of the chunks
+    n_positions : the number of positions, None if items are not sequences
+    accuracy : fraction of positions or items with the correct label; no label (None) counts as wrong
+    coverage : fraction of positions or items with a predicted label; accuracy / coverage is their accuracy
+    item_accuracy : fraction of items, sequences or sets, that are correct as a whole
+    labels : scores of every true or predicted label, sorted
+    chunks : scores of spans, if the labels of sequences are in a scheme such as O, B-..., I-...
+    hierarchy : scores in the taxonomy, if labels are nodes of one
+    scheme : the name of the scheme of chunks
     """
 
     n_items: int
@@ -85,12 +88,12 @@ class Scores:
     scheme: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the scores as JSON values: those that items of this kind have."""
+        """Return the scores of this kind of items as JSON values."""
         others = ("n_positions", "item_accuracy", "chunks") if self.n_positions is None else ("hierarchy",)
         return {name: value for name, value in asdict(self).items() if name not in (*others, "scheme")}
 
     def headline(self) -> dict[str, float | int]:
-        """Return the scores of all labels together, and of how many items and positions they are."""
+        """Return the scores of all labels together, with the number of items and positions."""
         numbers: dict[str, float | int | None] = {
             "n_items": self.n_items,
             "n_positions": self.n_positions,
@@ -103,8 +106,10 @@ class Scores:
 
 
 class LabelCounts:
-    """Counts from which the scores of sequences are computed; items are added in batches and not stored. Spans are read
-    in the `scheme`, by default in the one that fits the labels (`fitting_schemes`)."""
+    """Counts from which the scores of sequences are computed; items are added in batches and not stored.
+
+    Spans are read in the `scheme`, by default in the scheme that fits the labels (`fitting_schemes`).
+    """
 
     def __init__(self, scheme: Scheme | str | None = None) -> None:
         self._has_scheme = scheme is not None
@@ -113,12 +118,14 @@ class LabelCounts:
         self.true: Counter[str] = Counter()
         self._predicted: Counter[str] = Counter()
         self._right: Counter[str] = Counter()
-        # By type, for each scheme that the labels so far may be of.
+        # By type, for each scheme that fits the labels so far.
         self._spans: dict[str, dict[str, SpanCounts]] = {scheme.name: {} for scheme in self._schemes}
 
     def add(self, true: Sequence[Labels], predicted: Sequence[Labels]) -> None:
-        """Add items: a sequence of labels for each, equally long in both, predicted ones None where the model has none;
-        InputError for other lengths."""
+        """Add items: a sequence of labels for each, with equal lengths in both; a predicted label may be None.
+
+        InputError for different lengths.
+        """
         if [*map(len, true)] != [*map(len, predicted)]:
             raise InputError("given and predicted labels have different lengths")
         self._n_items += len(true)
@@ -136,7 +143,7 @@ class LabelCounts:
 
     @property
     def scheme(self) -> Scheme | None:
-        """The scheme of the labels so far; None for labels of no scheme."""
+        """The scheme of the labels so far; None if they fit no scheme."""
         is_known = self._schemes and (self._has_scheme or {*self.true, *self._predicted} - {OUTSIDE})
         return self._schemes[0] if is_known else None
 
@@ -163,7 +170,7 @@ class LabelCounts:
 
 
 def _label_scores(true: Counter[str], predicted: Counter[str], right: Counter[str]) -> list[LabelMetrics]:
-    """Return the scores of each label by the numbers of its true, predicted and correctly predicted cases."""
+    """Return the scores of each label from the numbers of true, predicted and correctly predicted cases."""
     return [
         LabelMetrics.from_counts(name, SpanCounts(true[name], predicted[name], right[name]))
         for name in sorted({*true, *predicted})
@@ -173,12 +180,14 @@ def _label_scores(true: Counter[str], predicted: Counter[str], right: Counter[st
 def score_documents(
     true: Labels, predicted: Sequence[str | None], taxonomy: LabelTree | None = None
 ) -> Scores:
-    """Compare predicted with true labels, one an item, predicted ones None where the model has none; InputError for no
-    items, or a true label that is no node."""
+    """Compare predicted with true labels, one per item; a predicted label may be None.
+
+    InputError for no items, or for a true label that is not a node.
+    """
     _check_items(true, predicted, "labels")
     hierarchy = None
     if taxonomy is not None:
-        taxonomy.nodes_of(true)  # or an error that names the unknown ones
+        taxonomy.nodes_of(true)  # raises InputError, which names unknown labels
         labels = true, predicted, taxonomy
         levels = level_accuracy(*labels).tolist()
         hierarchy = HierarchyScores(
@@ -200,7 +209,7 @@ def score_documents(
 
 
 def score_sets(true: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]]) -> Scores:
-    """Compare predicted with true label sets; the accuracy is the share of the items whose set is right as a whole."""
+    """Compare predicted with true label sets; the accuracy is the fraction of items whose whole set is correct."""
     _check_items(true, predicted, "label sets")
     columns = [[*map(set, true)], [*map(set, predicted)]]
     n_true, n_predicted = (Counter(chain.from_iterable(sets)) for sets in columns)
@@ -217,20 +226,23 @@ def _check_items(true: Sequence[Any], predicted: Sequence[Any], noun: str) -> No
 
 
 class Spelling:
-    """Maps labels to the text of a model's classes, to compare both. Where the classes or the labels are numbers, a
-    label that equals a class as a number has the text of this class; any other label is written as it is."""
+    """Maps labels to the texts of a model's classes, to compare both.
+
+    If the classes or the labels are numbers, a label that equals a class as a number has the text of this class. Other
+    labels keep their own text.
+    """
 
     def __init__(self, classes: NDArray) -> None:
         self.label_of = {label_text(label): label for label in classes.tolist()}
         self._has_numbers = classes.dtype.kind in "iuf"
         self._text_of: dict[Any, str] = {}
-        if classes.dtype.kind == "b":  # as JSON writes them, too
+        if classes.dtype.kind == "b":  # JSON writes true and false
             self._text_of = {text.lower(): text for text in self.label_of}
         for text in self.label_of:
             self._text_of.setdefault(number_of(text), text)
 
     def texts(self, item: Any) -> Any:
-        """Return an item's labels as text: one, or a list of them; None for no label."""
+        """Return a label as text, or a list of labels as texts; None for no label."""
         if item is None:
             return None
         if not isinstance(item, str) and isinstance(item, Iterable):
@@ -242,14 +254,14 @@ class Spelling:
         return self._text_of.get(number_of(text) if is_number else text, text)
 
     def check_known(self, labels: Iterable[str]) -> None:
-        """Raise InputError where none of the labels is one of the model's."""
+        """Raise InputError if the model has none of the labels."""
         distinct = dict.fromkeys(labels)
         if distinct and self.label_of.keys().isdisjoint(distinct):
             raise InputError(unknown_labels(distinct, self.label_of))
 
 
 def known_labels(model: Any, labels: Iterable[Any]) -> list[Any]:
-    """Return the labels of items as the model has them; None for an item with a label that the model does not have."""
+    """Return the labels of items as classes of the model; None for an item with a label unknown to the model."""
     spelling, known = Spelling(model.classes_), []
     label_of = spelling.label_of
     for texts in map(spelling.texts, labels):
@@ -261,23 +273,26 @@ def known_labels(model: Any, labels: Iterable[Any]) -> list[Any]:
     return known
 
 
-def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
-    """Return sum over items of log p(true labels | item), in nats; -inf if a label is not one of the model's."""
+def log_likelihood(model: Any, inputs: ItemsLike, labels: Sequence[Any]) -> float:
+    """Return the sum over items of log p(true labels | item), in nats; -inf if the model does not have a label."""
     known = known_labels(model, labels)
     if any(item is None for item in known):
         return -np.inf
     return float(np.sum(model.log_likelihood(inputs, known)))
 
 
-def score(model: Any, inputs: Any, true: Sequence[Any]) -> Scores:
+def score(model: Any, inputs: ItemsLike, true: Sequence[Any]) -> Scores:
     """Return the scores of the model's predictions for `inputs` against the true labels."""
     kind = model.ANSWERS
     return kind.compare(model, [(true, kind.predict_texts(model, inputs))])
 
 
 def taxonomy_with(model: Any, labels: Labels) -> LabelTree | None:
-    """Return the taxonomy of a model's labels, None without one; where it is made of the labels, with these ones, as
-    another label is a miss, and no mistake."""
+    """Return the taxonomy of a model's labels, None without one.
+
+    A taxonomy that was inferred from the training labels is extended by `labels`: an unknown label counts as a miss and
+    is not an error.
+    """
     tree = getattr(model, "tree_", None)
     return (
         tree if tree is None or model.taxonomy is not None else extend_taxonomy(tree, labels, model.separator)

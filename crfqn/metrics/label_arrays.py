@@ -1,8 +1,8 @@
-"""True and predicted label sequences as arrays: numbers of labels, and the spans that the labels stand for.
+"""True and predicted label sequences as arrays of label indices, and the spans that the labels mark.
 
 There is no loop over positions: a `Scheme` is evaluated once for each pair of roles. A span is a run of labels that
-continue each other; in strict reading the scheme must allow its first label to open a span and its last label to close
-one: an I without a B is no span in IOB2.
+continue each other. In strict reading the scheme must also allow its first label to open a span and its last label to
+close one: an I without a B is not a span in IOB2.
 Shapes: I items, N positions, K distinct labels, S spans; roles are numbers in `SPAN_ROLES`.
 """
 
@@ -24,12 +24,15 @@ from crfqn.messages import describe, named_places, places_among
 from crfqn.structures.span_rules import SpanRules, Spans
 
 SPAN_ROLES = OUTSIDE, BEGIN, INSIDE, END, SINGLE
-ANY_TYPE = "x"  # a type of spans, where only the roles of labels matter
+ANY_TYPE = "x"  # a type of spans for rules that depend only on roles
 
 
 class LabelCodes(NamedTuple):
-    """True and predicted labels as indices into `labels`, the distinct labels in the order of their first occurrence;
-    `starts`, int64 (I,), are the first positions of the items that have any, and `items` the numbers of these."""
+    """True and predicted labels as indices into `labels`.
+
+    starts, items : int64 (I,), the first position and the number of each item with positions
+    labels : the distinct labels in the order of their first occurrence
+    """
 
     true: NDArray[np.int32]
     predicted: NDArray[np.int32]
@@ -38,9 +41,11 @@ class LabelCodes(NamedTuple):
     labels: list[Any]
 
 
-def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
-    """Return two lists of I label sequences, or one flat item each, as numbers; InputError for no positions, other
-    numbers of items or of labels in an item (named), no label sequences."""
+def encode_pair(y_true: Iterable[object], y_pred: Iterable[object]) -> LabelCodes:
+    """Encode two lists of I label sequences, or one flat sequence each.
+
+    InputError for no positions, different numbers of items or of labels in an item, or values that are not sequences.
+    """
     true, true_lengths = _by_item("y_true", y_true)
     predicted, lengths = _by_item("y_pred", y_pred)
     if len(true_lengths) != len(lengths):
@@ -53,7 +58,7 @@ def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
             f"item {i}: expected {true_lengths[i]} predicted labels, one for each true one, got {lengths[i]}"
         )
     ends = np.cumsum(lengths)
-    numbers: dict[Any, int] = defaultdict(count().__next__)  # a new label has the next number
+    numbers: dict[Any, int] = defaultdict(count().__next__)  # a new label gets the next number
     if not lengths.any():
         raise InputError("y_true: expected at least one label to score, got none")
     true_codes, codes = (_codes(items, numbers, int(ends[-1])) for items in (true, predicted))
@@ -63,8 +68,11 @@ def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
 
 
 def check_label_pair(true: list[Any], predicted: list[Any], distinct: Iterable[Any]) -> None:
-    """Raise InputError for labels, a list an item, that are missing or of mixed kinds; `distinct`: all that occur. None
-    among the predicted ones is where a model has no label."""
+    """Raise InputError for missing labels and for labels of mixed kinds; a predicted label may be None.
+
+    true, predicted : a list of labels for each item
+    distinct : all labels that occur
+    """
     kinds = set(map(type, distinct))
     if type(None) in kinds:
         kinds.discard(type(None))
@@ -84,19 +92,19 @@ def check_label_pair(true: list[Any], predicted: list[Any], distinct: Iterable[A
 
 
 def _codes(items: list[Any], numbers: dict[Any, int], n_positions: int) -> NDArray[np.int32]:
-    """Return the numbers of all labels, through bytes where they fit, which is faster than any array."""
+    """Return the indices of all labels, by way of bytes if they fit, which is faster."""
     if len(numbers) <= 256:
-        with suppress(ValueError):  # a number that is no byte
+        with suppress(ValueError):  # an index above 255
             octets = bytes(map(numbers.__getitem__, chain.from_iterable(items)))
             return np.frombuffer(octets, np.uint8).astype(np.int32)
     return np.fromiter(map(numbers.__getitem__, chain.from_iterable(items)), np.int32, n_positions)
 
 
-def _by_item(name: str, y: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the items, as lists of labels that can be keys, and how many labels each has."""
+def _by_item(name: str, y: Iterable[object]) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the items as lists of hashable labels, and the number of labels of each."""
     if isinstance(y, (str, bytes)) or not hasattr(y, "__iter__"):
         raise InputError(f"{name}: expected a list of label sequences, got {describe(y)}")
-    items = list(y)
+    items: list[Any] = list(y)
     kinds = set(map(type, items))
     if kinds and all(issubclass(kind, str) for kind in kinds):
         items = [items]
@@ -109,7 +117,7 @@ def _by_item(name: str, y: Any) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def span_rules(scheme: Scheme, labels: list[Any]) -> tuple[SpanRules, list[str]]:
-    """Return which labels make a span together, and the types of spans; InputError for a label of another scheme."""
+    """Return the rules by which labels make spans, and the types of spans; InputError for a label of another scheme."""
     tags = [scheme.parse(label) for label in labels]
     types = sorted({tag.type for tag in tags if tag.role != OUTSIDE})
     number = {kind: n for n, kind in enumerate(types)}
@@ -123,17 +131,19 @@ def span_rules(scheme: Scheme, labels: list[Any]) -> tuple[SpanRules, list[str]]
 
 
 def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[Spans, Spans, list[str]]:
-    """Return the true spans, the predicted ones, and the names of their types; with `strict` only the spans whose first
-    label may open a span and whose last label may close one. InputError as `span_rules`."""
+    """Return the true spans, the predicted spans, and the names of their types; raises as `span_rules`.
+
+    strict : whether the first label of a span must be allowed to open a span, and the last one to close it
+    """
     offsets = np.append(codes.starts, codes.true.size)
-    with named_places(places_among(codes.items)):  # of a label that the scheme does not have
+    with named_places(places_among(codes.items)):  # for errors about labels that the scheme does not have
         scheme.parse_all(codes.labels, codes.true, offsets)
     rules, types = span_rules(scheme, codes.labels)
     columns = codes.true, codes.predicted
     true, predicted = (rules.find(labels, offsets) for labels in columns)
     if not strict:
         return true, predicted, types
-    # Whether a label may open or close a span, where no span of its type touches this one there (0), or one does (1).
+    # Whether a label may open or close a span if no span of its type is adjacent there (row 0), or if one is (row 1).
     whole = Tag(scheme.roles(1, True, True)[0], ANY_TYPE)  # a span between others of its type
     tags = [Tag(scheme.parse(label).role, ANY_TYPE) for label in codes.labels]
     opens, closes = (
@@ -151,18 +161,18 @@ def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[Spans, 
     for labels, (starts, stops, kinds) in zip(columns, (true, predicted), strict=True):
         type_of = np.append(rules.type_of[labels], -1)
         touches_before = ~is_first[starts] & (type_of[starts - 1] == kinds)
-        touches_behind = ~is_first[stops] & (type_of[stops] == kinds)
+        touches_after = ~is_first[stops] & (type_of[stops] == kinds)
         is_legal = opens[touches_before.astype(np.intp), labels[starts]]
-        is_legal &= closes[touches_behind.astype(np.intp), labels[stops - 1]]
+        is_legal &= closes[touches_after.astype(np.intp), labels[stops - 1]]
         strict_spans.append(Spans(starts[is_legal], stops[is_legal], kinds[is_legal]))
     return strict_spans[0], strict_spans[1], types
 
 
 def same_borders(true: Spans, predicted: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the numbers of the given and of the predicted spans that begin and end at the same positions."""
+    """Return the indices of the true and of the predicted spans with the same first and last position."""
     place = np.full(1 + max(true.starts.max(initial=0), predicted.starts.max(initial=0)), -1)
     place[predicted.starts] = np.arange(predicted.starts.size)
     theirs = place[true.starts]
-    stops = np.append(predicted.stops, -1)  # which the place -1 finds
+    stops = np.append(predicted.stops, -1)  # the stop for index -1, no span
     same = stops[theirs] == true.stops
     return np.flatnonzero(same), theirs[same]

@@ -1,20 +1,21 @@
-"""Scorers for `scoring=` of scikit-learn's searches and cross-validation, by name: of spans, taxonomies and labels.
+"""Scorers by name for `scoring=` of scikit-learn's searches and cross-validation: of spans, taxonomies and labels.
 
-The scores of labels have scikit-learn's names; where items are sequences, they are computed over the labels of all
-positions.
+Scores of labels have scikit-learn's names; for sequences they are computed over the labels of all positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import sklearn.metrics
+from numpy.typing import ArrayLike
 from sklearn.metrics import make_scorer
 
+from crfqn.data.inputs import ItemsLike, LabelsLike
 from crfqn.data.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
 from crfqn.messages import describe, hint
@@ -61,16 +62,16 @@ SEQUENCE_SCORES = {"token_accuracy": token_accuracy, "sequence_accuracy": sequen
 
 
 def find_scorer(name: str) -> Callable[..., float]:
-    """Return the scorer of a name, for `scoring=`; `scorer_names` has them all.
+    """Return the scorer with a name, for `scoring=`; `scorer_names` lists the names.
 
     Parameters
     ----------
     name : str
-        "token_accuracy" or "sequence_accuracy"; "span_f1:IOB2" and the like: one of span_f1, span_precision and
-        span_recall, with "_macro" or "_weighted" behind it for another average than "micro", and a scheme; a name that
-        `hierarchical_scorer` takes; or scikit-learn's "accuracy", "balanced_accuracy", "matthews_corrcoef",
-        "f1_macro", "f1_weighted", "f1_micro" and the like of precision, recall and jaccard: over single labels what
-        they are there, over sequences those of the labels of all positions, which scikit-learn's own scorers refuse.
+        "token_accuracy" or "sequence_accuracy"; span_f1, span_precision or span_recall, followed by "_macro" or
+        "_weighted" for another average than "micro", and by a scheme, such as "span_f1:IOB2"; a name that
+        `hierarchical_scorer` accepts; or scikit-learn's "accuracy", "balanced_accuracy", "matthews_corrcoef",
+        "f1_macro", "f1_weighted", "f1_micro" and the same of precision, recall and jaccard. For sequences,
+        which scikit-learn's own scorers refuse, these are computed over the labels of all positions.
 
     Raises
     ------
@@ -97,12 +98,12 @@ def find_scorer(name: str) -> Callable[..., float]:
 
 
 def scorer_names() -> list[str]:
-    """Return the names that `find_scorer` takes; <scheme> and <n> stand for a label scheme and a level."""
+    """Return the names that `find_scorer` accepts; <scheme> and <n> are placeholders for a label scheme and a level."""
     spans = [f"{name}:<scheme>" for name in SPAN_SCORES]
     return [*SEQUENCE_SCORES, *LABEL_SCORES, *spans, *HIERARCHY_SCORES, "level_accuracy:<n>"]
 
 
-def hierarchical_scorer(name: str, taxonomy: Any = None, separator: str = "/") -> Callable[..., float]:
+def hierarchical_scorer(name: str, taxonomy: object = None, separator: str = "/") -> Callable[..., float]:
     """Make a scorer for scikit-learn's `scoring=`: `scorer(estimator, X, y)`, greater is better.
 
     Parameters
@@ -111,17 +112,17 @@ def hierarchical_scorer(name: str, taxonomy: Any = None, separator: str = "/") -
         "hierarchical_f1", "hierarchical_precision", "hierarchical_recall", "lca_f1", "lca_precision",
         "lca_recall", "tree_induced_error" (the scorer gives it a minus sign), or "level_accuracy:2" for the
         accuracy at level 2.
-    taxonomy : LabelTree, or what else `crfqn.taxonomy.reading.open_taxonomy` takes, optional
-        None: the fitted `tree_` of the estimator, of a pipeline's last step or of a search's best estimator, and,
-        where this was inferred from the labels of a fold, also the labels in `y`; without any, what `y` and the
-        predictions tell: paths, or a star.
+    taxonomy : LabelTree, or another form that `crfqn.taxonomy.reading.open_taxonomy` accepts, optional
+        None: the fitted `tree_` of the estimator, of a pipeline's last step or of a search's best estimator, extended
+        by the labels in `y` if it was inferred from the labels of a fold; without any, the tree of the paths in `y` and
+        the predictions, or a star.
     separator : str, default "/"
         As in `hierarchical_precision_recall_f1`.
 
     Returns
     -------
     callable
-        With a taxonomy an object of `sklearn.metrics.make_scorer`, which takes part in metadata routing.
+        With a taxonomy an object of `sklearn.metrics.make_scorer`, which supports metadata routing.
 
     Raises
     ------
@@ -142,13 +143,15 @@ def hierarchical_scorer(name: str, taxonomy: Any = None, separator: str = "/") -
 
 @dataclass(frozen=True)
 class OwnTreeScorer:
-    """Scorer that takes the taxonomy from the estimator; see `hierarchical_scorer`."""
+    """A scorer that reads the taxonomy from the estimator; see `hierarchical_scorer`."""
 
     name: str
     separator: str = "/"
 
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        # The estimator with a taxonomy may be inside a search or a pipeline; decision trees have another `tree_`.
+    def __call__(
+        self, estimator: Any, X: ItemsLike, y: LabelsLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        # The estimator may be inside a search or a pipeline; the `tree_` of decision trees is not a LabelTree.
         owner, tree = estimator, None
         while owner is not None and not isinstance(getattr(owner, "tree_", None), LabelTree):
             steps = getattr(owner, "steps", None)
@@ -161,7 +164,7 @@ class OwnTreeScorer:
         return scorer(estimator, X, y, sample_weight=sample_weight)
 
 
-def _made_scorer(name: str, taxonomy: Any, separator: str) -> Callable[..., float]:
+def _made_scorer(name: str, taxonomy: object, separator: str) -> Callable[..., float]:
     settings = {"taxonomy": taxonomy, "separator": separator}
     kind, colon, level = str(name).partition(":")
     if kind in HIERARCHY_SCORES and not colon:
@@ -174,7 +177,9 @@ def _made_scorer(name: str, taxonomy: Any, separator: str) -> Callable[..., floa
     return make_scorer(_accuracy_at_level, level=int(level), **settings)
 
 
-def _accuracy_at_level(y_true: Any, y_pred: Any, *, level: int, **options: Any) -> float:
+def _accuracy_at_level(
+    y_true: Iterable[object], y_pred: Iterable[object], *, level: int, **options: Any
+) -> float:
     accuracies = hierarchy.level_accuracy(y_true, y_pred, **options)
     if level > accuracies.size:
         raise InputError(f"level_accuracy: expected a level from 1 to {accuracies.size}, got {level}")
@@ -196,7 +201,7 @@ def make_span_scorer(
     Raises
     ------
     InputError
-        At once, not in the search's workers, for a name that is not known.
+        For an unknown name, now and not later in the search's workers.
 
     Examples
     --------
@@ -225,9 +230,11 @@ def chunk_scorer(average: str = "micro") -> Callable[..., float]:
     return make_scorer(chunk_f1_score, average=average)
 
 
-def label_score(y_true: Any, y_pred: Any, *, name: str, sample_weight: Any = None) -> float:
-    """Return the score `name` of labels, or of all positions' labels of sequences, which have their item's
-    `sample_weight`."""
+def label_score(
+    y_true: Iterable[Any], y_pred: Iterable[object], *, name: str, sample_weight: ArrayLike | None = None
+) -> float:
+    """Return the score `name` of labels, for sequences of the labels of all positions, with the weights of their
+    items."""
     is_table = isinstance(y_true, np.ndarray) and y_true.dtype != object
     if is_table or not any(isinstance(item, (list, tuple, np.ndarray)) for item in y_true):
         return float(LABEL_SCORES[name](y_true, y_pred, sample_weight=sample_weight))
@@ -237,6 +244,14 @@ def label_score(y_true: Any, y_pred: Any, *, name: str, sample_weight: Any = Non
     return float(LABEL_SCORES[name](codes.true, codes.predicted, sample_weight=sample_weight))
 
 
-def _span_score(y_true: Any, y_pred: Any, *, scheme: str, measure: str, average: str, strict: bool) -> float:
+def _span_score(
+    y_true: Iterable[object],
+    y_pred: Iterable[object],
+    *,
+    scheme: str,
+    measure: str,
+    average: str,
+    strict: bool,
+) -> float:
     scores = span_precision_recall_f1(y_true, y_pred, scheme=scheme, average=average, strict=strict)
     return float(getattr(scores, measure))

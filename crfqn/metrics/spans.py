@@ -1,13 +1,13 @@
-"""Scores of label sequences: of spans by type, of chunks as the shared tasks of CoNLL count them, and of positions.
+"""Scores of label sequences: of spans by type, of chunks as in CoNLL's shared tasks, and of positions.
 
-A span counts as found if its first position, its last position and its type are right. Labels that break the rules of
-their scheme, such as an I of IOB2 that continues nothing, are read in one of two ways:
+A predicted span is correct if its first position, its last position and its type are. Labels that break the rules of
+their scheme, such as an I of IOB2 that continues no span, are read in one of two ways:
 
-- strict: they form no spans, neither true nor predicted ones;
-- lenient: a span begins where a label does not continue the one before, as the tasks' program `conlleval` counts.
+- strict: they are in no span, neither true nor predicted;
+- lenient: a span begins where a label does not continue the previous one, as in the tasks' program `conlleval`.
 
-Chunks are the spans of the labels O, B-<type> and I-<type> in lenient reading, which is the same for IOB1 and IOB2: a
-chunk begins at every B, and at an I that begins an item or follows an O or another type.
+Chunks are the spans of the labels O, B-<type> and I-<type> read leniently, which is the same for IOB1 and IOB2: a chunk
+begins at every B, and at an I that begins an item or follows an O or another type.
 Shapes: I items, N positions, K labels or types.
 """
 
@@ -32,7 +32,7 @@ NO_SPAN = "(none)"
 
 
 class PrecisionRecallF1(NamedTuple):
-    """Precision, recall, and F1, their harmonic mean (of each item, if averaged over items), each in [0, 1]."""
+    """Precision, recall and F1, their harmonic mean (for each item, if averaged over items), each in [0, 1]."""
 
     precision: float
     recall: float
@@ -49,17 +49,17 @@ class SpanCounts:
 
     @property
     def precision(self) -> float:
-        """Fraction of the predicted spans that are right, in [0, 1]."""
+        """The fraction of correct spans among the predicted ones, in [0, 1]."""
         return self.n_right / max(self.n_predicted, 1)
 
     @property
     def recall(self) -> float:
-        """Fraction of the true spans that are predicted, in [0, 1]."""
+        """The fraction of predicted spans among the true ones, in [0, 1]."""
         return self.n_right / max(self.n_true, 1)
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall, in [0, 1]."""
+        """The harmonic mean of precision and recall, in [0, 1]."""
         return 2 * self.n_right / max(self.n_true + self.n_predicted, 1)
 
     @property
@@ -80,38 +80,38 @@ class LabelMetrics:
 
     @classmethod
     def from_counts(cls, label: str, counts: SpanCounts) -> LabelMetrics:
-        """Return the ratios of counts; one without cases (0/0) is 0."""
+        """Return the ratios of counts; 0/0 is 0."""
         return cls(label, *counts.ratios, counts.n_true)
 
 
 def span_counts(
-    y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True
+    y_true: Iterable[object], y_pred: Iterable[object], *, scheme: str | Scheme, strict: bool = True
 ) -> dict[str, SpanCounts]:
     """Count spans by their type.
 
     Parameters
     ----------
     y_true, y_pred : list of I label sequences
-        Equally long, item by item. A flat list of N labels is taken as one item. A predicted label may be None, no
-        label (`predict(X, threshold=...)`), which is not right and in no span.
+        With equal lengths, item by item. A flat list of N labels is one item. A predicted label may be None
+        (`predict(X, threshold=...)`): it is wrong and in no span.
     scheme : str or Scheme
         "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU", "BMES".
     strict : bool, default True
-        Whether labels that break the rules of the scheme form no spans; with False they are read leniently.
+        Whether labels that break the rules of the scheme are in no span; if False they are read leniently.
 
     Returns
     -------
     dict
-        By type, for the types that are true or predicted, sorted; a label that is a letter alone has the type "".
+        By type, for all true or predicted types, sorted; a label that is only a letter has the type "".
 
     Raises
     ------
     InputError (a ValueError)
-        No positions, lengths that differ (the item is named), labels that the scheme does not have.
+        No positions, different lengths (the message names the item), labels that the scheme does not have.
 
     Notes
     -----
-    O(N), in array operations once the labels have numbers.
+    O(N), in array operations after the labels have been encoded.
 
     Examples
     --------
@@ -130,7 +130,12 @@ def span_counts(
 
 
 def span_precision_recall_f1(
-    y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True, average: str = "micro"
+    y_true: Iterable[object],
+    y_pred: Iterable[object],
+    *,
+    scheme: str | Scheme,
+    strict: bool = True,
+    average: str = "micro",
 ) -> PrecisionRecallF1:
     """Return precision, recall and F1 of all spans.
 
@@ -152,14 +157,19 @@ def span_precision_recall_f1(
 
 
 def span_f1_score(
-    y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True, average: str = "micro"
+    y_true: Iterable[object],
+    y_pred: Iterable[object],
+    *,
+    scheme: str | Scheme,
+    strict: bool = True,
+    average: str = "micro",
 ) -> float:
     """Return the F1 of `span_precision_recall_f1`, which has the same parameters and errors."""
     return span_precision_recall_f1(y_true, y_pred, scheme=scheme, strict=strict, average=average).f1
 
 
 def averaged(counts: dict[str, SpanCounts], average: str) -> PrecisionRecallF1:
-    """Return the ratios of all types, averaged; 0 without any span."""
+    """Return the ratios averaged over all types; 0 without any span."""
     if average == "micro":
         return sum_counts(counts.values()).ratios
     ratios = np.array([count.ratios for count in counts.values()]).reshape(-1, 3)
@@ -180,8 +190,8 @@ def check_average(average: str) -> None:
         raise InputError(f"average: expected one of {list(AVERAGE_NAMES)}, got {describe(average)}")
 
 
-def chunk_counts(y_true: Any, y_pred: Any) -> dict[str, SpanCounts]:
-    """Count chunks by their type: `span_counts` of IOB labels in lenient reading, with the same parameters and errors.
+def chunk_counts(y_true: Iterable[object], y_pred: Iterable[object]) -> dict[str, SpanCounts]:
+    """Count chunks by their type: `span_counts` of IOB labels read leniently, with the same parameters and errors.
 
     References
     ----------
@@ -191,8 +201,10 @@ def chunk_counts(y_true: Any, y_pred: Any) -> dict[str, SpanCounts]:
     return span_counts(y_true, y_pred, **CHUNK_READING)
 
 
-def chunk_precision_recall_f1(y_true: Any, y_pred: Any, *, average: str = "micro") -> PrecisionRecallF1:
-    """Return precision, recall and F1 of all chunks, as conlleval's line for all types has them (divided by 100).
+def chunk_precision_recall_f1(
+    y_true: Iterable[object], y_pred: Iterable[object], *, average: str = "micro"
+) -> PrecisionRecallF1:
+    """Return precision, recall and F1 of all chunks, as in conlleval's line for all types (divided by 100).
 
     Parameters and errors as in `span_precision_recall_f1`.
 
@@ -205,19 +217,19 @@ def chunk_precision_recall_f1(y_true: Any, y_pred: Any, *, average: str = "micro
     return span_precision_recall_f1(y_true, y_pred, average=average, **CHUNK_READING)
 
 
-def chunk_f1_score(y_true: Any, y_pred: Any, *, average: str = "micro") -> float:
+def chunk_f1_score(y_true: Iterable[object], y_pred: Iterable[object], *, average: str = "micro") -> float:
     """Return the F1 of `chunk_precision_recall_f1`, which has the same parameters and errors."""
     return span_precision_recall_f1(y_true, y_pred, average=average, **CHUNK_READING).f1
 
 
-def token_accuracy(y_true: Any, y_pred: Any) -> float:
-    """Return the share of the positions that are labelled right; parameters and errors as in `span_counts`."""
+def token_accuracy(y_true: Iterable[object], y_pred: Iterable[object]) -> float:
+    """Return the fraction of positions with the correct label; parameters and errors as in `span_counts`."""
     codes = encode_pair(y_true, y_pred)
     return float((codes.true == codes.predicted).mean())
 
 
-def sequence_accuracy(y_true: Any, y_pred: Any) -> float:
-    """Return the share of items with all labels right, without those of no positions; otherwise as `token_accuracy`."""
+def sequence_accuracy(y_true: Iterable[object], y_pred: Iterable[object]) -> float:
+    """Return the fraction of items, among those with positions, whose labels are all correct; as `token_accuracy`."""
     codes = encode_pair(y_true, y_pred)
     wrong = (codes.true != codes.predicted).astype(int)
     return float((np.add.reduceat(wrong, codes.starts) == 0).mean())
@@ -236,24 +248,26 @@ class Confusion(NamedTuple):
     counts: NDArray[np.int64]
 
 
-def token_confusion(y_true: Any, y_pred: Any) -> Confusion:
+def token_confusion(y_true: Iterable[object], y_pred: Iterable[object]) -> Confusion:
     """Count positions by true and predicted label; the labels that occur are sorted.
 
     Parameters and errors as in `span_counts`; labels may be any that can be sorted.
     """
     codes = encode_pair(y_true, y_pred)
-    # No label (None) comes last.
+    # None, no label, is last.
     order = sorted(range(len(codes.labels)), key=lambda n: (codes.labels[n] is None, codes.labels[n]))
     rank = np.argsort(order)
     labels = [codes.labels[n] for n in order]
     return Confusion(labels, _pair_counts(rank[codes.true], rank[codes.predicted], len(order)))
 
 
-def span_confusion(y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True) -> Confusion:
-    """Count spans by true and predicted type, where both have the same first and last position.
+def span_confusion(
+    y_true: Iterable[object], y_pred: Iterable[object], *, scheme: str | Scheme, strict: bool = True
+) -> Confusion:
+    """Count pairs of true and predicted spans with the same first and last position by their types.
 
-    Parameters and errors as in `span_counts`. The last row, "(none)", has predicted spans at borders without a true
-    span, the last column true spans at borders without a predicted one.
+    Parameters and errors as in `span_counts`. The last row, "(none)", counts predicted spans without a true span at the
+    same positions, the last column true spans without a predicted one.
     """
     true, predicted, types = read_spans(encode_pair(y_true, y_pred), find_scheme(scheme), strict)
     in_true, in_predicted = same_borders(true, predicted)
@@ -269,7 +283,7 @@ def _pair_counts(rows: NDArray[Any], columns: NDArray[Any], n: int) -> NDArray[n
 
 
 def span_report_dict(
-    y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True
+    y_true: Iterable[object], y_pred: Iterable[object], *, scheme: str | Scheme, strict: bool = True
 ) -> dict[str, dict[str, float | int]]:
     """Return precision, recall, f1-score and support (true spans) of each type, and of "micro avg" and the others.
 
@@ -283,7 +297,12 @@ def span_report_dict(
 
 
 def span_report(
-    y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True, digits: int = 3
+    y_true: Iterable[object],
+    y_pred: Iterable[object],
+    *,
+    scheme: str | Scheme,
+    strict: bool = True,
+    digits: int = 3,
 ) -> str:
     """Return a table of precision, recall, F1 and support (true spans) by type, and their averages.
 

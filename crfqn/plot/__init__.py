@@ -1,8 +1,8 @@
 """Plots of models with matplotlib, as scikit-learn's Display classes.
 
-Each display holds its numbers, made by `from_estimator` or another `from_...`, and `plot(ax=...)` draws them: into new
-figures of pyplot by default, or into axes of the caller. Afterwards `figure_` and `ax_` can be changed and saved.
-matplotlib comes with the extra `crfqn[plot]`, and is imported at the first drawing.
+`from_estimator` and other `from_...` make a display from data, and `plot(ax=...)` draws it into a new figure of pyplot
+or into given axes. Users can then change and save `figure_` and `ax_`. matplotlib comes with the extra `crfqn[plot]`
+and is imported at the first drawing.
 """
 
 import lazy_loader

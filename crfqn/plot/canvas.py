@@ -1,24 +1,33 @@
-"""Axes, output files and shared elements of all plots: literal names, signed colours, grids."""
+"""Axes, output files and elements of all plots: ticks with names, colour maps, curves with unknown points."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from math import ceil
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from crfqn.arrays import Vector
 from crfqn.atomic_write import replace_data_file
 from crfqn.errors import InputError
 from crfqn.messages import printable
 
-NEGATIVE_COLOUR, POSITIVE_COLOUR = "#2166ac", "#d6604d"  # blue and red, distinguishable for the colour-blind
-MOST_TICKS = 64  # names along an axis; with more labels, every n-th is named
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
+    from matplotlib.colors import LinearSegmentedColormap
 
-LONGEST_NAME = 24  # letters of a name along an axis
+# Axes of the caller, or an array or list of them; None for a new figure.
+AxesLike: TypeAlias = "Axes | NDArray[np.object_] | Sequence[Axes] | None"
+
+NEGATIVE_COLOUR, POSITIVE_COLOUR = "#2166ac", "#d6604d"  # blue and red, distinguishable for the colour-blind
+MAX_TICKS = 64  # names along an axis; with more labels, every n-th is named, as more are unreadable
+MAX_NAME_LENGTH = 24  # letters of a name along an axis, to leave space for the plot
 
 
 def check_matplotlib() -> None:
@@ -37,12 +46,8 @@ def check_picture(file: str | PathLike[str]) -> None:
     from matplotlib.figure import Figure
 
     kinds = sorted(Figure().canvas.get_supported_filetypes())
-    if _kind_of(file) not in kinds:
+    if Path(file).suffix.removeprefix(".").lower() not in kinds:
         raise InputError(f"{file}: expected a picture's file, its name ending in one of {', '.join(kinds)}")
-
-
-def _kind_of(file: str | PathLike[str]) -> str:
-    return Path(file).suffix.removeprefix(".").lower()
 
 
 def save_picture(display: Any, file: str | PathLike[str], size: tuple[float, float] | None = None) -> None:
@@ -62,18 +67,21 @@ def save_picture(display: Any, file: str | PathLike[str], size: tuple[float, flo
     figure = Figure(figsize=size or size_of(*display.SHAPE), layout="constrained")
     display.plot(ax=figure.subplots(*display.SHAPE, squeeze=False).ravel())
     content = BytesIO()
-    figure.savefig(content, dpi=150, format=_kind_of(file))
+    figure.savefig(content, dpi=150, format=Path(file).suffix.removeprefix(".").lower())
     replace_data_file(file, content.getvalue())
 
 
 def size_of(n_rows: int, n_columns: int) -> tuple[float, float]:
-    """Return width and height, in inches, of a figure of so many panels."""
+    """Return width and height, in inches, of a figure with this number of panels."""
     return 1.0 + 4.5 * n_columns, 0.8 + 3.4 * n_rows
 
 
-def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
-    """Return axes for panels, a 1-D object array: a new figure of pyplot, axes whose place is divided, or an array of
-    n_rows x n_columns; InputError for another number of them."""
+def panels(ax: AxesLike, n_rows: int, n_columns: int) -> NDArray[np.object_]:
+    """Return axes for panels, a 1-D object array.
+
+    ax : None for a new figure of pyplot; one axes object, whose place is divided; or an array of n_rows x n_columns.
+        InputError for another number of axes
+    """
     check_matplotlib()
     n = n_rows * n_columns
     if ax is None:
@@ -82,7 +90,7 @@ def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
         figure = plt.figure(figsize=size_of(n_rows, n_columns), layout="constrained")
         return figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     all_axes = np.array(ax, dtype=object).ravel()
-    if all_axes.size == 1 and n > 1:  # as in scikit-learn: the panels replace the axes
+    if all_axes.size == 1 and n > 1:  # the panels replace the axes, as in scikit-learn
         outer = all_axes[0]
         outer.set_axis_off()
         inner = outer.get_subplotspec().subgridspec(n_rows, n_columns)
@@ -92,14 +100,14 @@ def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
     return all_axes
 
 
-def name_ticks(axis: Any, names: Iterable[Any]) -> None:
-    """Write a name at each whole number of an axis; a $ in a name is literal, not the beginning of a formula."""
-    # As lines without control characters and half characters, which matplotlib cannot draw.
+def name_ticks(axis: XAxis | YAxis, names: Iterable[Any]) -> None:
+    """Write a name at each integer of an axis; a $ in a name is literal and does not begin a formula."""
+    # matplotlib cannot draw control characters and lone surrogates.
     texts = [printable(name).encode("utf-8", "replace").decode() for name in names]
-    shown = [text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…" for text in texts]
+    shown = [text if len(text) <= MAX_NAME_LENGTH else f"{text[: MAX_NAME_LENGTH - 1]}…" for text in texts]
     is_crowded = axis.axis_name == "x" and max(map(len, shown), default=0) > 2
     rotation = 90.0 if is_crowded else 0.0
-    step = ceil(len(shown) / MOST_TICKS) or 1
+    step = ceil(len(shown) / MAX_TICKS) or 1
     axis.set_ticks(range(0, len(shown), step), shown[::step], rotation=rotation)
     for label in axis.get_ticklabels():
         label.set_parse_math(False)
@@ -107,7 +115,7 @@ def name_ticks(axis: Any, names: Iterable[Any]) -> None:
     axis.set_tick_params(labelsize=size)
 
 
-def signed_colours() -> Any:
+def signed_colours() -> LinearSegmentedColormap:
     """Return a colour map from blue over transparent (0) to red, for light and dark backgrounds."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
@@ -116,7 +124,7 @@ def signed_colours() -> Any:
     return LinearSegmentedColormap.from_list("crfqn-signed", stops)
 
 
-def counted_colours() -> Any:
+def counted_colours() -> LinearSegmentedColormap:
     """Return a colour map from transparent (0) to blue."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
@@ -125,8 +133,8 @@ def counted_colours() -> Any:
     )
 
 
-def draw_known(axes: Any, x: Any, y: Any, **style: Any) -> bool:
-    """Draw the points of a curve that are finite (and of a logarithmic axis above 0); whether there are any."""
+def draw_known(axes: Axes, x: Vector, y: Vector, **style: Any) -> bool:
+    """Draw the finite points of a curve (positive ones for a logarithmic axis); return whether there are any."""
     known = np.isfinite(x) & np.isfinite(y)
     if axes.get_yscale() == "log":
         known &= y > 0
@@ -135,6 +143,6 @@ def draw_known(axes: Any, x: Any, y: Any, **style: Any) -> bool:
     return bool(known.any())
 
 
-def say_unknown(axes: Any, text: str = "not known") -> None:
-    """Write into the middle of axes without curves."""
+def say_unknown(axes: Axes, text: str = "not known") -> None:
+    """Write a text into the middle of axes without curves."""
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)

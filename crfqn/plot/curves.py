@@ -1,29 +1,34 @@
-"""Displays of curves: the convergence of a training, and the figures of a regularisation path by strength."""
+"""Displays of curves: the convergence of a training, and a regularisation path."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.inputs import ItemsLike, LabelsLike
 from crfqn.errors import InputError
-from crfqn.plot.canvas import draw_known, panels, say_unknown
+from crfqn.plot.canvas import AxesLike, draw_known, panels, say_unknown
+
+if TYPE_CHECKING:
+    from crfqn.estimators.estimator import Estimator
+    from crfqn.regularization_path import RegularizationPath
 
 X_LABELS = {
     "seconds": "time since the start, seconds",
     "passes": "inference passes over the data",
     "iteration": "iterations",
 }
-CERTIFIED_COLOUR, ESTIMATED_COLOUR = "#1b7837", "#b35806"  # of the two gaps
+CERTIFIED_COLOUR, ESTIMATED_COLOUR = "#1b7837", "#b35806"  # colours of the two gaps
 OBJECTIVE_COLOUR = "#2166ac"
 
 
 @dataclass(eq=False, repr=False)
 class ConvergenceDisplay:
-    """Convergence of a training: the distance from the optimum, proved and estimated, and the objective.
+    """Convergence of a training: the certified and the estimated distance from the optimum, and the objective.
 
     Parameters
     ----------
@@ -33,7 +38,7 @@ class ConvergenceDisplay:
         Objective in nats; certified and estimated relative gap, nan where not known.
     unit : {"seconds", "passes", "iteration"}
     tol : float, optional
-        Tolerance of the training, drawn as a line; 0 or None: none.
+        Tolerance of the training, drawn as a line; no line for 0 or None.
     name : str, optional
         What was trained, for the title.
 
@@ -62,7 +67,7 @@ class ConvergenceDisplay:
     name: str = ""
 
     @classmethod
-    def from_model(cls, estimator: Any, unit: str = "seconds") -> Self:
+    def from_model(cls, estimator: Estimator, unit: str = "seconds") -> Self:
         """Return the display of a fitted estimator, not yet drawn; InputError for another unit, or without a trace."""
         if unit not in X_LABELS:
             raise InputError(f"unit: expected one of {list(X_LABELS)}, got {unit!r}")
@@ -76,7 +81,9 @@ class ConvergenceDisplay:
         return cls(x, trace.value, trace.gap, trace.estimated_gap, unit=unit, tol=tol, name=name)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, unit: str = "seconds", ax: Any = None, **style: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Estimator, *, unit: str = "seconds", ax: AxesLike = None, **style: Any
+    ) -> Self:
         """Draw the convergence of a fitted estimator.
 
         Parameters
@@ -94,8 +101,8 @@ class ConvergenceDisplay:
         """
         return cls.from_model(estimator, unit).plot(ax=ax, **style)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **style: Any) -> Self:
-        """Draw into `ax` (2 axes, or one that is divided), or into a new figure; returns the display."""
+    def plot(self, ax: AxesLike = None, *, name: str | None = None, **style: Any) -> Self:
+        """Draw into `ax` (2 axes, or one that is divided), or into a new figure; return the display."""
         self.ax_ = gaps, objective = panels(ax, *self.SHAPE)
         self.figure_ = gaps.figure
         style = {"marker": "o", "markersize": 3} | style
@@ -109,7 +116,7 @@ class ConvergenceDisplay:
         ]
         if not any(drawn):
             gaps.set_yscale("linear")
-            say_unknown(gaps, "nothing is known of the distance")
+            say_unknown(gaps, "the distance is not known")
         elif self.tol:
             gaps.axhline(self.tol, color="gray", linewidth=0.8, linestyle=":", label=f"tol = {self.tol:g}")
         style = {"color": OBJECTIVE_COLOUR, "label": "objective, penalty included"} | style
@@ -142,9 +149,9 @@ class PathDisplay:
     Parameters
     ----------
     strength : float64, shape (n,)
-        Values of the parameter that varies, in nats.
+        Values of the varied parameter, in nats.
     score, n_nonzero, gap, seconds : float64, shape (n,)
-        By value; nan where not known. `seconds` are each value's own.
+        One figure per value, nan if not known; `seconds` is the time of each value alone.
     parameter : {"l1", "group_l1"}
     best : int, optional
         Index of the best score, marked in all panels.
@@ -168,7 +175,7 @@ class PathDisplay:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
-        """Return the display of a path's rows, as `RegularizationPath.rows()` has them; it is not yet drawn.
+        """Return the display of the rows of a path, of `RegularizationPath.rows()`; it is not yet drawn.
 
         Raises
         ------
@@ -180,7 +187,7 @@ class PathDisplay:
             raise InputError("expected rows of a regularisation path, with l1 or group_l1 in each")
         names = (parameter, *(name for name, *_ in PATH_PANELS))
         try:
-            # Unknown values are None in JSON.
+            # Unknown values are None in rows read from JSON.
             columns = [np.array([row[name] for row in rows], object).astype(np.float64) for name in names]
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
@@ -188,24 +195,26 @@ class PathDisplay:
             ) from error
         score = columns[1]
         best = next((number for number, row in enumerate(rows) if row.get("is_best")), None)
-        if best is None and not np.isnan(score).all():  # if a file does not have it
+        if best is None and not np.isnan(score).all():  # files may lack it
             best = int(np.nanargmax(score))
         return cls(*columns, parameter=parameter, best=best)
 
     @classmethod
-    def from_path(cls, path: Any, *, ax: Any = None, **style: Any) -> Self:
+    def from_path(cls, path: RegularizationPath, *, ax: AxesLike = None, **style: Any) -> Self:
         """Draw a regularisation path.
 
         Parameters
         ----------
-        path : RegularizationPath, what `crfqn.crf_path` returns
+        path : RegularizationPath, the result of `crfqn.crf_path`
         ax : matplotlib axes, or an array of 4, optional
         **style : of the lines, as `matplotlib.axes.Axes.plot` takes it
         """
         return cls.from_rows(path.rows()).plot(ax=ax, **style)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **walk: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Estimator, X: ItemsLike, y: LabelsLike, *, ax: AxesLike = None, **walk: Any
+    ) -> Self:
         """Compute the regularisation path of an estimator on data, and draw it; the estimator is not fitted.
 
         Parameters
@@ -219,12 +228,12 @@ class PathDisplay:
 
         return cls.from_path(crf_path(estimator, X, y, **walk), ax=ax)
 
-    def plot(self, ax: Any = None, **style: Any) -> Self:
-        """Draw into `ax` (4 axes, or one that is divided), or into a new figure; returns the display."""
+    def plot(self, ax: AxesLike = None, **style: Any) -> Self:
+        """Draw into `ax` (4 axes, or one that is divided), or into a new figure; return the display."""
         self.ax_ = panels(ax, *self.SHAPE)
         self.figure_ = self.ax_[0].figure
         style = {"marker": "o", "markersize": 3} | style
-        if (np.diff(self.strength) > 0).any():  # no lines between pairs around a default
+        if (np.diff(self.strength) > 0).any():  # pairs around a default are not ordered: draw no lines
             style = {"linestyle": "none"} | style
         for axes, (name, title, unit, scale) in zip(self.ax_, PATH_PANELS, strict=True):
             values = getattr(self, name).astype(np.float64)
@@ -235,7 +244,7 @@ class PathDisplay:
                 axes.set_yscale("linear")
                 say_unknown(axes)
             axes.set_xscale("log")
-            axes.set_xlim(1.1 * self.strength.max(), self.strength.min() / 1.1)  # descending
+            axes.set_xlim(1.1 * self.strength.max(), self.strength.min() / 1.1)  # decreasing
             if self.best is not None:
                 best = self.strength[self.best]
                 label = f"best score: {self.parameter} = {best:.4g}"

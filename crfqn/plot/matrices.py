@@ -1,20 +1,26 @@
-"""Displays of matrices of labels by labels: confusion, and the transitions of a chain."""
+"""Displays of matrices of labels by labels: the confusion matrix, and the transitions of a chain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
+from crfqn.data.inputs import ItemsLike
 from crfqn.data.label_arrays import position_labels
 from crfqn.errors import InputError
-from crfqn.plot.canvas import counted_colours, name_ticks, panels, signed_colours
+from crfqn.plot.canvas import AxesLike, counted_colours, name_ticks, panels, signed_colours
 
-MOST_NUMBERED = 12  # labels in a matrix whose cells have numbers
+if TYPE_CHECKING:
+    from crfqn.estimators.estimator import Estimator
+
+MAX_NUMBERED_LABELS = (
+    12  # labels of a matrix with numbers in its cells: smaller cells are too small for numbers
+)
 CELL_UNITS = {
     None: "count",
     "true": "share of the true label",
@@ -26,8 +32,8 @@ CELL_UNITS = {
 class ConfusionDisplay(ConfusionMatrixDisplay):
     """Confusion matrix: how often a label (row) was predicted as another (column).
 
-    A subclass of scikit-learn's `ConfusionMatrixDisplay`; `from_estimator` and `from_predictions` also accept sequences
-    of labels, and count their positions.
+    A subclass of scikit-learn's `ConfusionMatrixDisplay` whose `from_estimator` and `from_predictions` also accept
+    sequences of labels and count their positions.
 
     Parameters
     ----------
@@ -39,13 +45,24 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
 
     SHAPE = (1, 1)
 
-    def __init__(self, confusion_matrix: Any, *, display_labels: Any, normalize: str | None = None) -> None:
+    def __init__(
+        self,
+        confusion_matrix: NDArray,
+        *,
+        display_labels: Sequence[object] | NDArray,
+        normalize: str | None = None,
+    ) -> None:
         super().__init__(confusion_matrix, display_labels=display_labels)
         self.normalize = normalize
 
     @classmethod
     def from_labels(
-        cls, y_true: Any, y_pred: Any, *, labels: Any = None, normalize: str | None = None
+        cls,
+        y_true: Iterable[object],
+        y_pred: Iterable[object],
+        *,
+        labels: Sequence[object] | None = None,
+        normalize: str | None = None,
     ) -> Self:
         """Return the display of true and predicted labels, not yet drawn; InputError if they cannot be compared."""
         if normalize not in CELL_UNITS:
@@ -68,13 +85,13 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
     @classmethod
     def from_estimator(  # type: ignore[override]  # what scikit-learn's has more is `plot`'s, in `style`
         cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
+        estimator: Estimator,
+        X: ItemsLike,
+        y: Iterable[object],
         *,
-        labels: Any = None,
+        labels: Sequence[object] | None = None,
         normalize: str | None = None,
-        ax: Any = None,
+        ax: AxesLike = None,
         **style: Any,
     ) -> Self:
         """Draw the confusion matrix of a fitted estimator on labelled data.
@@ -83,7 +100,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         ----------
         estimator : fitted estimator with one label a position or an item
         X, y : labelled data, as the estimator's `score` takes it
-        labels : labels to show, in this order; default: those that occur
+        labels : labels to show, in this order; default: all that occur
         normalize : {"true", "pred", "all"} or None
         ax : matplotlib axes, optional
         **style : of the image, as `matplotlib.axes.Axes.imshow` takes it
@@ -95,19 +112,19 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
     @classmethod
     def from_predictions(  # type: ignore[override]
         cls,
-        y_true: Any,
-        y_pred: Any,
+        y_true: Iterable[object],
+        y_pred: Iterable[object],
         *,
-        labels: Any = None,
+        labels: Sequence[object] | None = None,
         normalize: str | None = None,
-        ax: Any = None,
+        ax: AxesLike = None,
         **style: Any,
     ) -> Self:
         """Draw the confusion matrix of true and predicted labels; other parameters as in `from_estimator`."""
         return cls.from_labels(y_true, y_pred, labels=labels, normalize=normalize).plot(ax=ax, **style)
 
-    def plot(self, ax: Any = None, *, has_colorbar: bool = True, **style: Any) -> Self:  # type: ignore[override]
-        """Draw into `ax`, or into a new figure; returns the display."""
+    def plot(self, ax: AxesLike = None, *, has_colorbar: bool = True, **style: Any) -> Self:  # type: ignore[override]
+        """Draw into `ax`, or into a new figure; return the display."""
         (axes,) = panels(ax, *self.SHAPE)
         n_labels = len(self.display_labels)
         form = "d" if self.normalize is None else ".2f"
@@ -115,13 +132,13 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         super().plot(
             ax=axes,
             cmap=image.pop("cmap", counted_colours()),
-            include_values=n_labels <= MOST_NUMBERED,
+            include_values=n_labels <= MAX_NUMBERED_LABELS,
             values_format=form,
             colorbar=False,
             im_kw=image,
             text_kw={"fontsize": 9 if n_labels <= 6 else 6.5},
         )
-        if self.text_ is not None:  # white on dark cells; scikit-learn would use the ends of the map
+        if self.text_ is not None:  # white on dark cells; scikit-learn uses the end colours of the map
             from matplotlib import rcParams
 
             is_dark = self.confusion_matrix > 0.5 * self.confusion_matrix.max()
@@ -137,7 +154,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
 
 @dataclass(eq=False, repr=False)
 class TransitionsDisplay:
-    """Heat map of the weights of label pairs: red for likely transitions, blue for unlikely ones, blank for 0.
+    """Heat map of the weights of transitions: red for positive, blue for negative and blank for zero weights.
 
     Parameters
     ----------
@@ -165,7 +182,7 @@ class TransitionsDisplay:
         self.labels = [str(label) for label in self.labels]
 
     @classmethod
-    def from_model(cls, estimator: Any) -> Self:
+    def from_model(cls, estimator: Estimator) -> Self:
         """Return the display of a fitted chain, not yet drawn; InputError for models without transitions."""
         edges = getattr(estimator, "transition_coef_", None)
         if edges is None:
@@ -175,7 +192,7 @@ class TransitionsDisplay:
         return cls(edges.toarray(), estimator.classes_, name=type(estimator).__name__)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **style: Any) -> Self:
+    def from_estimator(cls, estimator: Estimator, *, ax: AxesLike = None, **style: Any) -> Self:
         """Draw the transitions of a fitted `ChainCRF`.
 
         Parameters
@@ -191,8 +208,8 @@ class TransitionsDisplay:
         """
         return cls.from_model(estimator).plot(ax=ax, **style)
 
-    def plot(self, ax: Any = None, *, has_colorbar: bool = True, **style: Any) -> Self:
-        """Draw into `ax`, or into a new figure; returns the display."""
+    def plot(self, ax: AxesLike = None, *, has_colorbar: bool = True, **style: Any) -> Self:
+        """Draw into `ax`, or into a new figure; return the display."""
         (self.ax_,) = panels(ax, *self.SHAPE)
         self.figure_ = self.ax_.figure
         largest = float(np.abs(self.weights).max(initial=0.0)) or 1.0

@@ -1,13 +1,13 @@
 """Recipes: a ready-made model is a folder with `recipe.toml` (data, features, structure, objective, solver).
 
-Functions from the name of a recipe to its matrices and its estimator, and from a new file to the same features, for
-the command line and for Python.
+The functions make the data and the estimator of a recipe, and read new files into the same features, for the command
+line and for Python.
 """
 
 from crfqn.model.featurizers import Featurizer
 from crfqn.recipes.building import build_estimator, by_feature_in_columns
 from crfqn.recipes.finding import find_recipe, list_recipes, load_recipe
-from crfqn.recipes.preparing import observe, prepare
+from crfqn.recipes.preparing import observe, prepare_data
 from crfqn.recipes.sources import EMBEDDED, Observed, Prepared
 
 __all__ = [
@@ -21,5 +21,5 @@ __all__ = [
     "list_recipes",
     "load_recipe",
     "observe",
-    "prepare",
+    "prepare_data",
 ]

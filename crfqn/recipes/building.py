@@ -1,8 +1,10 @@
-"""The estimator of a recipe, not yet trained."""
+"""Builds the untrained estimator of a recipe."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +16,11 @@ from crfqn.recipes.schema import TOML_TYPES, Recipe, check_keys, shown
 from crfqn.recipes.sources import Prepared
 from crfqn.registry import find
 
+if TYPE_CHECKING:
+    from crfqn.estimators.estimator import Estimator
+
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
-# Parameters that other sections or the data set.
+# Parameters of the estimator that are set by other sections than [solver], or by the data.
 SET_ELSEWHERE = {
     "solver",
     "callback",
@@ -27,15 +32,17 @@ SET_ELSEWHERE = {
 }
 
 
-def build_estimator(recipe: Recipe, **overrides: Any) -> Any:
-    """Return the untrained estimator of a recipe with parameters replaced by `overrides` that are not None; another
-    `penalty` keeps those strengths that it has too. A recipe over a taxonomy needs that of its data unless it is
-    inferred: `taxonomy=prepared.given_taxonomy`. RecipeError for unknown settings of the solver section, InputError for
-    overrides that the structure does not have."""
+def build_estimator(recipe: Recipe, **overrides: Any) -> Estimator:
+    """Return the untrained estimator of a recipe; `overrides` that are not None replace its parameters.
+
+    Another `penalty` keeps the strengths that it has. A recipe over a taxonomy that is not inferred from the labels
+    needs `taxonomy=prepared.given_taxonomy`. RecipeError for unknown settings of the solver section, InputError for
+    overrides that the structure does not have.
+    """
     overrides = {name: value for name, value in overrides.items() if value is not None}
     for name in (name for name, rule in PARAMETERS.items() if rule.reader is not None):
         values = overrides.get(name)
-        if isinstance(values, list):  # of an option that was given several times
+        if isinstance(values, list):  # an option that was given several times
             is_mixed = any(isinstance(value, str) for value in values[:-1])
             if is_mixed or (isinstance(values[-1], str) and len(values) > 1):
                 raise InputError(f"{name}: expected either weights of labels or 'balanced', got {values}")
@@ -66,7 +73,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> Any:
         if loss in LOSSES and not LOSSES[loss].supports_l1 and is_named:
             raise InputError(f'{name}: the loss "{loss}" has a ridge only, whose strength is l2')
     settings = _settings(recipe)
-    if "penalty" in overrides:  # which may lack strengths of the recipe
+    if "penalty" in overrides:  # another penalty may lack strengths of the recipe
         from crfqn.estimators.automatic import named_penalty
 
         for name in {*STRENGTHS} - {*named_penalty(overrides["penalty"]).strengths, "l2"}:
@@ -88,9 +95,9 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> Any:
     return kind(**{name: value for name, value in settings.items() if name in parameters})
 
 
-def by_feature_in_columns(model: Any, prepared: Prepared) -> None:
-    """Convert data by feature from names to values by column, if the features are learnt from the data and have no
-    names in the estimator."""
+def by_feature_in_columns(model: Estimator, prepared: Prepared) -> None:
+    """Convert parameters with a value per feature from names to columns, if the features are learnt from the data and
+    have no names in the estimator."""
     features = prepared.features
     for name, row in BY_FEATURE.items():
         value = getattr(model, name, None)
@@ -102,7 +109,7 @@ def by_feature_in_columns(model: Any, prepared: Prepared) -> None:
 
 
 def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> Any:
-    """Return a solver, or a part of one, with its values replaced by those of a table."""
+    """Return a solver, or a part of one, with the values of a table."""
     check_keys(source, where, changes, tuple(rule.name for rule in fields(part)))
     values = {}
     for name, value in changes.items():
@@ -125,14 +132,16 @@ def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> 
         raise RecipeError(f"{source}: {where} {error}") from error
 
 
-def _class_of(structure: str, loss: str) -> Any:
-    """Return the class of a recipe's estimator; for flat labels it depends on the loss."""
-    flat = LOSSES[loss].estimator if loss in LOSSES else "MulticlassClassifier"  # its check raises the error
+def _class_of(structure: str, loss: str) -> type[Estimator]:
+    """Return the class of a recipe's estimator, which for flat labels depends on the loss."""
+    flat = (
+        LOSSES[loss].estimator if loss in LOSSES else "MulticlassClassifier"
+    )  # whose check reports the unknown loss
     return find(CLASS_OF_STRUCTURE.get(structure, flat))
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
-    """Return the parameters that the recipe sets; those that it leaves out have the estimator's default."""
+    """Return the parameters that the recipe sets; others have the defaults of the estimator."""
     structure, objective, solver = recipe.structure, recipe.objective, recipe.solver
     settings = {name: getattr(objective, name) for name in keys_in(ObjectiveSection, structure.kind)}
     settings = {name: value for name, value in settings.items() if value is not None}
@@ -141,7 +150,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
             settings[name] = find(row.read_file)(recipe.source.parent / settings[name])
     if settings.get("class_weight") == "none":
         del settings["class_weight"]
-    if structure.kind == "flat" and "penalty" not in settings:  # another loss on the command line keeps it
+    if structure.kind == "flat" and "penalty" not in settings:  # keep it for another loss on the command line
         default = _class_of("flat", objective.loss)().get_params().get("penalty")
         settings |= {} if default is None else {"penalty": default}
     if recipe.features.kind == "attributes":

@@ -1,13 +1,13 @@
-"""Data of recipes of documents.
+"""Reads the data of recipes of documents.
 
-A document has a label, a node of a taxonomy or flat, or several labels that are ranked.
+A document has one label, which may be a node of a taxonomy, or several labels, for rankings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,13 +26,14 @@ from crfqn.taxonomy.reading import open_taxonomy, read_taxonomy_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from crfqn.taxonomy.tree import LabelTree
 
 
 @contextmanager
 def cells(where: Where) -> Iterator[None]:
-    """Convert the CellError of an item into a DataError with the item's place."""
+    """Convert the CellError of an item into a DataError with its place."""
     try:
         yield
     except CellError as error:
@@ -40,7 +41,7 @@ def cells(where: Where) -> Iterator[None]:
 
 
 def check_kind(recipe: Recipe, documents: Documents) -> None:
-    """Raise RecipeError for a dataset without the inputs of the features."""
+    """Raise RecipeError if a dataset does not have the inputs of the features."""
     kind, what = ("text", "texts") if isinstance(documents.inputs, list) else ("given", "numbers")
     if recipe.data.dataset and recipe.features.kind != kind:
         raise RecipeError(
@@ -49,8 +50,8 @@ def check_kind(recipe: Recipe, documents: Documents) -> None:
         )
 
 
-def check_classes(recipe: Recipe, documents: Documents, labels: list[str]) -> None:
-    """Raise DataError if a table's column of labels has one label only, or continuous numbers."""
+def check_label_column(recipe: Recipe, documents: Documents, labels: list[str]) -> None:
+    """Raise DataError if a table's column of labels has only one label, or continuous numbers."""
     distinct, remedy = set(labels), "; label (--label) names another column"
     if len(distinct) == 1:
         names = ", ".join(recipe.data.names("train"))
@@ -66,17 +67,19 @@ def check_classes(recipe: Recipe, documents: Documents, labels: list[str]) -> No
         )
 
 
-def taxonomy_of(recipe: Recipe, documents: Documents, is_inferred: bool) -> LabelTree:
-    """Return the taxonomy of the labels: the one of the recipe's file or dataset, or the paths in the labels of the
-    training part; test labels need not be nodes of that one. RecipeError for other labels that are no nodes, and for
-    inner nodes if the recipe allows only leaves."""
+def recipe_taxonomy(recipe: Recipe, documents: Documents, is_inferred: bool) -> LabelTree:
+    """Return the taxonomy of the labels: that of the recipe's file or dataset, or if `is_inferred` that of the paths in
+    the training labels, in which test labels may be missing.
+
+    RecipeError for other labels that are not nodes, and for inner nodes if the recipe allows only leaves.
+    """
     where, structure = f"{recipe.source}: [structure]", recipe.structure
     place_of = sources.places_of(recipe, documents)
     separator, labels = structure.separator or "/", documents.labels
     tree: LabelTree | None
     if is_inferred:
         try:
-            open_taxonomy(None, labels, separator)  # that the test part's are paths as well
+            open_taxonomy(None, labels, separator)  # checks that the test labels are paths, too
             tree = open_taxonomy(None, labels[: documents.n_train], separator)
         except InputError as error:
             is_broken = [not all(map(str.strip, label.split(separator))) for label in labels]
@@ -111,8 +114,10 @@ def taxonomy_of(recipe: Recipe, documents: Documents, is_inferred: bool) -> Labe
     return tree
 
 
-def fit_documents(recipe: Recipe, documents: Documents, items: NDArray) -> tuple[Featurizer, Any]:
-    """Return the features fitted to the training part, which has these items, and their matrix there."""
+def fit_documents(
+    recipe: Recipe, documents: Documents, items: NDArray
+) -> tuple[Featurizer, NDArray | csr_array]:
+    """Fit the features to the training part, which has these items; return the features and their matrix."""
     train = documents.part(items)
     if isinstance(train.inputs, TokenColumns):
         with cells(sources.places_of(recipe, documents, items)):

@@ -1,4 +1,4 @@
-"""Find recipes by name or path, make them from a data file and options (`crfqn train --data`), write skeletons."""
+"""Finds recipes by name or path, makes them from data files and options (`crfqn train --data`), writes skeletons."""
 
 import difflib
 import json
@@ -23,8 +23,7 @@ from crfqn.recipes.schema import Recipe, keys_of, parse_recipe
 from crfqn.recipes.sources import files_named, format_of_name, own_files
 
 FILE_NAME = "recipe.toml"
-CHAIN, TEXT = "windows", "text"  # the features of files of one's own that a skeleton shows
-SKELETON_VALUES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all others as comments
+SKELETON_VALUES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; all others are comments in it
     "data": {"train": "train.txt", "test": "test.txt"},
     "objective": {"l1": "auto"},
     "windows": {"columns": "word", "templates": "word[-1] word[0] word[1] word[-1]|word[0]"},
@@ -37,8 +36,11 @@ def list_recipes() -> list[str]:
 
 
 def find_recipe(name_or_path: str | Path) -> Path:
-    """Return the file of a recipe by its path, its folder's, or the name of a ready-made one; `models/ocr` is a path if
-    it is one here, else the ready-made `ocr`. RecipeError, listing the ready-made ones."""
+    """Return the file of a recipe by its path, the path of its folder, or the name of a ready-made recipe.
+
+    `models/ocr` is a path if it exists, otherwise the ready-made `ocr`. RecipeError, with the names of the ready-made
+    recipes, if there is no such file.
+    """
     path = Path(name_or_path)
     if path.is_file():
         return path
@@ -57,7 +59,7 @@ def find_recipe(name_or_path: str | Path) -> Path:
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
-    """Find, read and check a recipe; RecipeError if not found, no TOML, or with a key or value that is not allowed."""
+    """Find, read and check a recipe; RecipeError if there is none, for invalid TOML, and for invalid keys or values."""
     path = find_recipe(name_or_path)
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -68,8 +70,11 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
 
 
 def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
-    """Return the recipe of options (`DATA_OPTIONS`) and the files `data`, `-` for standard input. By default the name
-    or content of the first file determines the format, which determines structure and features."""
+    """Return a recipe for the files `data`, `-` for standard input, and options (`DATA_OPTIONS`).
+
+    By default the name or the content of the first file determines the format, and the format determines structure and
+    features.
+    """
 
     def whole_path(path: str | Path) -> str:  # absolute, so that a model finds it from any folder
         return str(path if is_stream(path) else Path(path).resolve())  # /dev/fd/63 does not resolve
@@ -125,13 +130,17 @@ def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
         if not lines:
             raise InputError(f"{shown}: empty; expected items to train on")
         known = ", ".join(FORMATS)
-        raise InputError(f"{shown}: neither its name nor its content tells the format; say --format: {known}")
+        raise InputError(
+            f"{shown}: neither its name nor its content determines the format; expected --format: {known}"
+        )
     return find_format(name, data)
 
 
 def _structure_of(format: Format, features: str | None, lines: Sequence[str], shown: str) -> str:
-    """Return the structure of the labels in a format: flat for features of single items and JSON lines of texts;
-    InputError if several are possible, DataError if the first of JSON lines has none."""
+    """Return the structure of the labels in a format: flat for features of single items and JSON lines of texts.
+
+    InputError if several structures are possible, DataError if the first JSON line has no items.
+    """
     kinds = format.holds
     if len(kinds) > 1 and features is not None:
         kinds = (DOCUMENTS if features in FEATURES_OF["flat"] else SEQUENCES,)
@@ -154,7 +163,7 @@ def _infer_features(
     features: dict[str, Any],
     structure: str,
 ) -> str:
-    """Complete [features] and, for tables, [data] from the format and the first lines of a file. Return a title for a
+    """Complete [features] and, for tables, [data] from the format and the first lines of a file; return a title for a
     table, "" for other files."""
     header: list[str] = []
     names_of = None if structure == "chain" else format.titles
@@ -194,8 +203,8 @@ def _infer_features(
     if not is_table or kind not in ("table", "text"):
         if "header" in keys or "drop" in keys:
             raise InputError(
-                "--drop, --header and --no-header are for tables whose rows are items (--features table), the latter "
-                "two for those of texts (--features text), too"
+                "--drop, --header and --no-header are for tables whose rows are items (--features table); --header and "
+                "--no-header also for tables of texts (--features text)"
             )
         return ""
     if not format.delimiter:
@@ -216,7 +225,7 @@ def _infer_features(
 def _choose_texts(
     data: str, names: list[str], keys: dict[str, Any], text: str, delimiter: str, lines: Sequence[str]
 ) -> None:
-    """Set the keys text and label of [data] for a table of texts: the column that the user names, one with a usual
+    """Set the keys text and label of [data] for a table of texts: the column given by the user, a column with a usual
     name, or the only possible one. InputError, with the missing options, if several columns are possible."""
     usual = {name.lower(): name for name in reversed(names)}
     text = column_named("columns", text, names) if text else usual.get(*TEXT_TITLES, "")
@@ -241,8 +250,8 @@ def _choose_texts(
 
 
 def _kind_of_templates(templates: str) -> str:
-    """Return the features of --templates, a pattern file or the templates themselves; InputError for anything else,
-    with the most similar file name."""
+    """Return the kind of features of --templates, a pattern file or the templates; InputError for anything else, with
+    a similar file name."""
     if isfile(templates):
         return "templates"
     path = Path(templates)
@@ -258,7 +267,7 @@ def _kind_of_templates(templates: str) -> str:
 
 
 def column_named(option: str, name: str, names: list[str]) -> str:
-    """Return a column's name, given the name or its number from 1, or from -1 backwards."""
+    """Return a column's name, given the name or the number, from 1 on or from -1 backwards."""
     if name in names:
         return name
     number = int(name) if name.removeprefix("-").isdecimal() else 0
@@ -270,8 +279,8 @@ def column_named(option: str, name: str, names: list[str]) -> str:
 
 
 def skeleton(structure: str = "chain") -> str:
-    """Return a recipe to begin with: every key of a kind of structure, default and meaning; InputError for another
-    kind."""
+    """Return a recipe to start from: every key of a structure with default and meaning; InputError for an unknown
+    structure."""
     lines = ['name = "mine"', 'title = "A model of my own"', ""]
     kind = _shown_features(structure)
     examples = SKELETON_VALUES | {
@@ -294,7 +303,7 @@ def skeleton(structure: str = "chain") -> str:
 
 
 def describe_keys(structure: str = "chain") -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the keys of the sections with default (None: there is none), choices and meaning; raises as `skeleton`."""
+    """Return the keys of the sections with default (None: none), choices and meaning; raises as `skeleton`."""
     allowed = keys_of(structure, _shown_features(structure))
     has_forms = structure in ("chain", "taxonomy")
     return {
@@ -312,7 +321,7 @@ def describe_keys(structure: str = "chain") -> dict[str, dict[str, dict[str, Any
 
 
 def _shown_features(structure: str) -> str:
-    """Return the features that a skeleton shows; InputError for another structure."""
+    """Return the kind of features in a skeleton, those of the user's own files; InputError for an unknown structure."""
     if structure not in FEATURES_OF:
         raise InputError(f"structure: expected one of {', '.join(FEATURES_OF)}, got {structure!r}")
-    return CHAIN if structure == "chain" else TEXT
+    return "windows" if structure == "chain" else "text"

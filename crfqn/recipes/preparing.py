@@ -1,4 +1,4 @@
-"""Data of a recipe, ready to train, and new files with the same features."""
+"""Reads and encodes the data of a recipe for training, and new files into the same features."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,15 +8,15 @@ from crfqn.model.featurizers import Featurizer
 from crfqn.readers.labelled_items import Labeled, LabelledItems
 from crfqn.recipes import documents, sources
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.sequences import columns_of, features_of, fit_sequences, pixel_map, read_images
+from crfqn.recipes.sequences import columns_of, fit_sequences, pixel_map, read_images, sequence_features
 from crfqn.recipes.sources import Observed, Origin, Prepared
 
 
-def prepare(recipe: Recipe) -> Prepared:
-    """Read the recipe's data, cut it into training and test items, compute the features.
+def prepare_data(recipe: Recipe) -> Prepared:
+    """Read the recipe's data, split it into training and test items, and compute the features.
 
-    Raises DataUnavailableError, with how to get the data and recipes that work without; DataError if the data are
-    malformed; RecipeError if split, features or structure do not match them.
+    DataUnavailableError, with advice how to get the data; DataError for malformed data; RecipeError if the split, the
+    features or the structure do not match the data.
     """
     data = sources.load_items(recipe)
     train_items, test_items = sources.split(recipe, data)
@@ -37,9 +37,9 @@ def prepare(recipe: Recipe) -> Prepared:
     train, test = data.part(train_items), data.part(test_items)
     is_tree = recipe.structure.kind == "taxonomy"
     is_inferred = is_tree and not (recipe.structure.taxonomy or recipe.data.dataset)
-    tree = documents.taxonomy_of(recipe, data, is_inferred) if is_tree else None
+    tree = documents.recipe_taxonomy(recipe, data, is_inferred) if is_tree else None
     if recipe.features.kind == "table" and recipe.structure.kind == "flat":
-        documents.check_classes(recipe, data, train.labels)
+        documents.check_label_column(recipe, data, train.labels)
     features, matrix = documents.fit_documents(recipe, data, train_items)
     with documents.cells(places["test_places"]):
         X_test = features.transform(test.inputs) if test.labels else matrix[:0]
@@ -65,17 +65,20 @@ def observe(
     keeps_blank: bool = False,
     columns: Sequence[str] | None = None,
 ) -> Observed:
-    """Return the features of a new file or of several (None: the recipe's test items, `-`: standard input), and the
-    labels, if any.
+    """Return the features of new files, and the labels, if any.
 
-    Pixel recipes read letter tables (plain, .gz, .mat) of their image size, and CRFsuite's text format with an
-    attribute `p<row>_<column>[:value]` for each pixel that is not 0; attribute recipes the text format; those of
-    windows, templates or words their columns, with a label or without; documents svmlight's format, whose ids are those
-    of the training data or count its columns from 1, or lines `label TAB text`, or `text`.
+    Recipes of pixels read letter tables (plain, .gz, .mat) of their image size, and CRFsuite's text format with an
+    attribute `p<row>_<column>[:value]` for each pixel that is not 0. Recipes of attributes read the text format; those
+    of windows, templates or words read columns, with labels or without; those of documents read svmlight's format,
+    whose ids are those of the training data or the columns counted from 1, or lines `label TAB text`, or `text`.
 
-    `features` are those of a model file, None fits them to the training data again; `columns` those that the model
-    reads, instead of the training data's; `keeps_blank` reads a blank line among texts as a document without words.
-    DataError: no such file, a malformed one (file and line named), no pixel, labels for some positions only.
+    path : a file, a list of files, `-` for standard input, or None for the recipe's test items
+    features : those of a model file; None fits them to the training data again
+    keeps_blank : whether a blank line among texts is a document without words
+    columns : the columns that the model reads, if they are not those of the training data
+
+    DataError for a missing or malformed file (with file and line), for attributes that are not pixels, and for items
+    in which only some positions have labels.
     """
     is_chain = recipe.structure.kind == "chain"
     if path is None or (features is None and not is_chain):
@@ -84,7 +87,7 @@ def observe(
         if not is_chain:
             documents.check_kind(recipe, data)
             features = features or documents.fit_documents(recipe, data, train_items)[0]
-    new: Any
+    new: Any  # Labeled or Documents
     y: list[Any] | None
     if path is None:
         new = data.part(test_items)
@@ -105,7 +108,7 @@ def observe(
     if is_chain:
         new = columns_of(recipe, new)
         texts = new.inputs.first_texts() if recipe.features.kind in OF_COLUMNS else None
-        return Observed(features_of(recipe, new), y, origin, texts)
+        return Observed(sequence_features(recipe, new), y, origin, texts)
     assert features is not None
     with documents.cells(new.where):
         matrix = features.transform(new.inputs, 0 if path is None else features.first_id)
@@ -113,8 +116,11 @@ def observe(
 
 
 def targets(recipe: Recipe, data: LabelledItems, known: LabelledItems) -> list[Any]:
-    """Return labels for the estimator. They are numbers if the labels of `known`, the training or new items, are;
-    names of a taxonomy's nodes remain texts, and the labels of a ranking are separated by commas."""
+    """Return labels for the estimator.
+
+    They are numbers if the labels of `known`, the training or new items, are. Names of a taxonomy's nodes stay texts,
+    and the labels of a ranking are lists, separated by commas in the data.
+    """
     kind = recipe.structure.kind
 
     def sets(items: LabelledItems) -> LabelledItems:

@@ -1,7 +1,7 @@
 """Recipes in TOML: sections of typed keys, and the checks of their combinations.
 
-The keys are those of `crfqn.data_options`. Anything unknown, of a wrong type or out of range is a RecipeError that
-names file, section and key, what came and what is allowed.
+The keys are declared in `crfqn.data_options`. An unknown key, a wrong type and a value out of range raise RecipeError,
+which names file, section and key, the value and the allowed values.
 """
 
 import difflib
@@ -33,7 +33,7 @@ Section = TypeVar("Section")
 
 @dataclass(frozen=True)
 class Recipe:
-    """Recipe: everything that training needs. `source` is the file it came from, for messages and relative paths."""
+    """A recipe: all settings of a training. `source` is its file, for messages and relative paths."""
 
     name: str
     title: str
@@ -47,11 +47,11 @@ class Recipe:
 
     @property
     def output_path(self) -> Path:
-        """File to which `crfqn train` saves the model."""
+        """The file to which `crfqn train` saves the model."""
         return Path(self.output.path or f"{self.name}.crfqn")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the recipe in the layout of its TOML file, JSON-able; `parse_recipe` reads it back."""
+        """Return the recipe as JSON values in the layout of its TOML file; `parse_recipe` reads it back."""
         table = asdict(self)
         del table["source"]
         table["solver"].update(table["solver"].pop("settings"))
@@ -67,8 +67,10 @@ class Recipe:
 
 
 def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Recipe:
-    """Return the checked `Recipe` of a table read from TOML or a model file; RecipeError names `source`, the section
-    and the key, what came and what is allowed."""
+    """Return the checked `Recipe` of a table from TOML or a model file.
+
+    RecipeError names `source`, the section and the key, the value and the allowed values.
+    """
     check_keys(source, "the recipe", table, ("name", "title", *SECTIONS))
     for name in ("name", "title"):
         if not isinstance(table.get(name), str) or not table[name]:
@@ -127,7 +129,7 @@ def keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
 def _read_section(
     cls: type[Section], source: str | Path, where: str, table: Mapping[str, Any], **values: Any
 ) -> Section:
-    """Return a section as a dataclass, read from its table; `values` are fields that have been read before."""
+    """Return a section as a dataclass, from its table and the fields `values`, which have been read before."""
     declared = keys_in(cls)
     check_keys(source, where, table, tuple(declared))
     for name, key in declared.items():
@@ -147,15 +149,15 @@ def _read_section(
     return cls(**values)
 
 
-def _read_table(source: str | Path, where: str, value: Any) -> dict[str, Any]:
-    """Return a copy of a TOML table; RecipeError if the value is none."""
+def _read_table(source: str | Path, where: str, value: object) -> dict[str, Any]:
+    """Return a copy of a TOML table; RecipeError if the value is not a table."""
     if not isinstance(value, Mapping):
         raise RecipeError(f"{source}: expected a section {where}, got {shown(value)}")
     return dict(value)
 
 
 def check_keys(source: str | Path, where: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
-    """Raise RecipeError for keys that are not among the allowed ones."""
+    """Raise RecipeError for keys that are not allowed."""
     for name, value in table.items():
         if name not in allowed:
             near = difflib.get_close_matches(name, allowed, n=1)
@@ -166,7 +168,7 @@ def check_keys(source: str | Path, where: str, table: Mapping[str, Any], allowed
             )
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value in TOML."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -174,7 +176,7 @@ def shown(value: Any) -> str:
 
 
 def _mistakes(recipe: Recipe) -> Iterator[str]:
-    """Yield the keys, and kinds of features, structure, data and loss, that cannot be combined."""
+    """Yield messages about keys and kinds of features, structure, data and loss that cannot be combined."""
     data, structure, loss = recipe.data, recipe.structure, recipe.objective.loss
     has_files, split = bool(data.train or data.test), data.split
     if bool(data.dataset) == has_files:

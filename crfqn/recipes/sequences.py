@@ -1,4 +1,4 @@
-"""Data of recipes of sequences: pairs of pixels, attributes that the data names, windows over columns, words."""
+"""Computes the features of recipes of sequences: pixel pairs, attributes in the data, windows over columns, words."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 
 def fit_sequences(recipe: Recipe, train: Labeled, test: Labeled) -> tuple[Any, Any, Sequence[str] | None]:
-    """Return the features of the training and the test part, and their names unless the features have names; for
-    templates the test part's columns, which the model encodes."""
+    """Return the features of the training and the test part, and their names if the features do not contain names.
+
+    For templates, the test part is returned as columns, which the model encodes.
+    """
     settings = recipe.features
-    X_train, X_test = features_of(recipe, train), features_of(recipe, test)
+    X_train, X_test = sequence_features(recipe, train), sequence_features(recipe, test)
     if settings.kind in OF_TEMPLATES:
         where = f"{recipe.source}: [features]"
         if settings.kind == "templates":
@@ -65,8 +67,8 @@ def templates_of(recipe: Recipe) -> Templates:
     return Templates(f"{text}\n", **options)
 
 
-def features_of(recipe: Recipe, labeled: Labeled) -> Any:
-    """Return the features of items; for templates their columns."""
+def sequence_features(recipe: Recipe, labeled: Labeled) -> Any:
+    """Return the features of items; for templates the columns."""
     settings = recipe.features
     if settings.kind in OF_TEMPLATES or settings.kind == "attributes":
         return labeled.inputs
@@ -82,7 +84,7 @@ def features_of(recipe: Recipe, labeled: Labeled) -> Any:
 
 
 def columns_of(recipe: Recipe, labeled: Labeled) -> Labeled:
-    """Return items with columns, for features from columns; RecipeError for images."""
+    """Return items as TokenColumns if the features are made from columns; RecipeError for images."""
     inputs = labeled.inputs
     if isinstance(inputs, TokenColumns) or recipe.features.kind not in OF_COLUMNS:
         return labeled
@@ -93,12 +95,12 @@ def columns_of(recipe: Recipe, labeled: Labeled) -> Labeled:
         return replace(labeled, inputs=TokenColumns.from_items(inputs))
     except InputError as error:
         raise RecipeError(
-            f"{where}: {error}; for positions that name their own features choose attributes (--features attributes)"
+            f"{where}: {error}; for positions with lists of features choose attributes (--features attributes)"
         ) from error
 
 
 def pixel_map(recipe: Recipe) -> PixelPairs:
-    """Return the map from images to features of a recipe; RecipeError if its dataset has no images."""
+    """Return a recipe's map from images to features; RecipeError if its dataset has no images."""
     shape = sources.find_dataset(recipe).shape
     if shape is None:
         raise RecipeError(
@@ -118,8 +120,10 @@ def holds_letters(path: str | Path) -> bool:
 
 
 def read_images(path: str | Path, shape: tuple[int, int]) -> Labeled:
-    """Return images from a letter table, its MATLAB copy or, also in parts, the text format, whose attributes are named
-    after pixels."""
+    """Return images from a letter table, its MATLAB copy, or the text format, whose attributes are pixels.
+
+    A file in the text format may be read in parts.
+    """
     n_pixels = shape[0] * shape[1]
     if isinstance(path, (str, Path)) and holds_letters(path):
         if Path(path).suffix == ".mat":
@@ -133,7 +137,7 @@ def read_images(path: str | Path, shape: tuple[int, int]) -> Labeled:
             for name, value in attributes.items():
                 if name not in pixel_of:
                     raise DataError(
-                        f"{text.where(number, position)}: {name!r} is no pixel; expected p<row>_<column> within "
+                        f"{text.where(number, position)}: {name!r} is not a pixel; expected p<row>_<column> within "
                         f"{shape[0]}x{shape[1]}, counted from 0"
                     )
                 images[number][position, pixel_of[name]] = value

@@ -1,4 +1,4 @@
-"""Training data of a recipe that the workers of a Dask cluster read themselves."""
+"""Training data of a recipe as shards that the workers of a Dask cluster read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +13,15 @@ from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import templates_of
 from crfqn.recipes.sources import Prepared
 
-SHARDS_OF_FILE = (
-    4  # of a single file, for any number of workers, so that their number does not change the result
-)
+SHARDS_OF_FILE = 4  # fixed, so that the number of workers does not change the result
 
 
 @dataclass(frozen=True)
 class RecipeShard:
-    """The `number`-th of `of` runs of items of a file, with the features of a recipe unless they are templates; a call
-    reads the file and returns these items."""
+    """The run `number` of `of` runs of the items of a file; calling it reads the file and returns these items.
+
+    The items have the features of the recipe, or columns if the features are templates.
+    """
 
     recipe: Recipe
     path: str
@@ -42,10 +42,10 @@ class RecipeShard:
 
 
 def prepare_shards(recipe: Recipe) -> Prepared:
-    """Return the training data as shards that the workers of a Dask cluster read themselves: one for each training
-    file, or `SHARDS_OF_FILE` of a single one. The test part is read by the caller.
+    """Return the training data as shards, which the workers of a Dask cluster read, and the test part, read here.
 
-    InputError for datasets and standard input, which workers cannot read, and for other structures than chains.
+    There is one shard per training file, or `SHARDS_OF_FILE` for a single file. InputError for datasets and standard
+    input, which workers cannot read, and for other structures than chains.
     """
     from crfqn.distributed.sources import Shards
 
@@ -53,7 +53,7 @@ def prepare_shards(recipe: Recipe) -> Prepared:
     if recipe.structure.kind != "chain":
         raise InputError(f"on a cluster expected sequences, got a recipe of {recipe.structure.kind} labels")
     if recipe.data.dataset or any(map(is_stream, paths)):
-        raise InputError("on a cluster expected files of one's own, which the workers read (--data FILE)")
+        raise InputError("on a cluster expected files that the workers can read (--data FILE)")
     n_parts = SHARDS_OF_FILE if len(paths) == 1 else 1
     reads = [
         RecipeShard(recipe, str(Path(path).resolve()), number, n_parts)

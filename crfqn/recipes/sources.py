@@ -1,8 +1,8 @@
-"""Data of a recipe: its dataset or files, new files for its model, and the split of the items.
+"""Reads the data of a recipe: its dataset or files, new files for its model, and the split of the items.
 
-The format of a file is the one that the recipe names, else that of the file's name, else that of the kind of features.
-A new file has the format of its name, else one that the model reads and that fits the first lines, else the training
-file's.
+The format of a file is the first of: that in the recipe, that of the file's name, that of the kind of features. The
+format of a new file is the first of: that of its name, one that the model reads and that fits the first lines, that of
+the training file.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "digits"
 EMBEDDED_DOCUMENTS = "stdlib"
-# The format of files of a kind of features, if neither recipe nor name determines it.
+# The format of files by kind of features, if neither recipe nor name determines it.
 OF_FEATURES = dict.fromkeys(OF_COLUMNS, "conll") | {
     "pixel-pairs": "crfsuite",
     "attributes": "crfsuite",
@@ -72,15 +72,21 @@ OF_DATA = {
     if any(name in format.options() for format in FORMATS.values())
 }
 
-Origin = str | Path | list[str | Path] | None  # of new items: a file, several, or the recipe's own test part
+Origin = (
+    str | Path | list[str | Path] | None
+)  # of new items: a file, several files, or the test part of the recipe
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Features of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are,
-    whole numbers if the file's labels are numbers (`Documents.targets`).
-    `data` are the items as read; `texts` how positions read: a list of str an item, the first column of data with
-    columns; of documents their texts, or the cells of rows."""
+    """New items for a model.
+
+    X : features, as for `predict`
+    y : labels, lists for sequences, "" if unknown, None if all are unknown; integers if the labels of the file are
+        numbers (`Documents.targets`)
+    data : the items as read
+    texts : the first column of each item with columns, a list of str; for documents their texts, or the cells of rows
+    """
 
     X: Any
     y: list[Any] | None
@@ -90,16 +96,17 @@ class Observed:
 
 @dataclass
 class Prepared:
-    """Data of a recipe, cut into training and test items and mapped to features.
+    """Data of a recipe, split into training and test items and mapped to features.
 
     X_train, X_test : `Sequences` of pixels and windows, lists of lists of dicts of attributes, csr_array of documents
     y_train, y_test : a list of labels for each sequence, or a label (ranking: a list of labels) for each document
-    feature_names : None if X has the names of its features
+    feature_names : None if X contains the names of its features
     fingerprint : SHA-256 over all labels and observations (hex), the same for every format of the file
-    taxonomy, features : of documents; sample_weight : of the training items, if their file has any
-    train_places, test_places, dev_places : where the items of each part come from, for `named_places`
-    is_sharded : whether X_train are `crfqn.Shards`, which contain their labels; nothing else is known of them
-    is_inferred : whether the taxonomy is that of the training labels; those of the test part need not be nodes of it
+    taxonomy, features : of documents
+    sample_weight : of the training items, if their file has weights
+    train_places, test_places, dev_places : the places of the items of each part, for `named_places`
+    is_sharded : whether X_train is `crfqn.Shards`, which contains the labels; y_train is empty then
+    is_inferred : whether the taxonomy was inferred from the training labels; test labels may be missing in it
     """
 
     X_train: Any
@@ -119,7 +126,7 @@ class Prepared:
 
     @property
     def given_taxonomy(self) -> LabelTree | None:
-        """Taxonomy for the estimator; None if the estimator infers it from the labels."""
+        """The taxonomy for the estimator; None if the estimator infers it from the labels."""
         return None if self.is_inferred else self.taxonomy
 
     def take_train(self) -> Any:
@@ -146,8 +153,10 @@ def find_dataset(recipe: Recipe) -> Dataset:
 
 
 def load_items(recipe: Recipe) -> Any:
-    """Return all items of a recipe, those for training first: of its dataset, or of its files. RecipeError for
-    sequences instead of documents or the reverse; DataError, naming the line, for an item without a label."""
+    """Return all items of a recipe's dataset or files, those for training first.
+
+    RecipeError for sequences instead of documents or the reverse; DataError, with the line, for items without a label.
+    """
     check_options(recipe)
     if not recipe.data.dataset:
         parts: list[Any] = []
@@ -178,14 +187,16 @@ def load_items(recipe: Recipe) -> Any:
 
 
 def split(recipe: Recipe, data: LabelledItems) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the training and test items, ascending or in the order of a permutation; the split `given`
-    takes the first `data.n_train` items for training."""
+    """Return the indices of the training and the test items, ascending or in the order of a permutation.
+
+    The split "given" takes the first `data.n_train` items for training.
+    """
     cut, n_items = recipe.data.split, data.n_items
     if cut.kind == "given":
         if data.n_train is None:
             raise RecipeError(
-                f"{recipe.source}: [data.split] the dataset {recipe.data.dataset!r} brings no split "
-                f'of its own; use kind = "permutation" with seed and train'
+                f"{recipe.source}: [data.split] the dataset {recipe.data.dataset!r} has no split; "
+                f'use kind = "permutation" with seed and train'
             )
         order, n_train = np.arange(n_items), data.n_train
     else:
@@ -200,8 +211,8 @@ def split(recipe: Recipe, data: LabelledItems) -> tuple[np.ndarray, np.ndarray]:
 
 
 def places_of(recipe: Recipe, data: LabelledItems, items: np.ndarray | None = None) -> Where:
-    """Return the places of some items (None: all) of a recipe's data: file and line, or the dataset and the number
-    there. They contain no items."""
+    """Return the function that names the places of items (None: all) of a recipe's data: file and line, or the dataset
+    and the number of the item. It does not keep the items in memory."""
     start = f"{recipe.data.dataset}, " if recipe.data.dataset else ""
     of_all = data.places.where if data.places else lambda item, position: start + numbered(item, position)
     return of_all if items is None else places_among(items, of_all)
@@ -216,7 +227,7 @@ def format_of_name(path: str | Path = "") -> str | None:
 
 
 def format_of(recipe: Recipe, path: str | Path = "") -> str:
-    """Return the format of a recipe's file: the recipe's, that of its name, or of the first training file's name."""
+    """Return the format of a recipe's file: that in the recipe, of its name, or of the first training file's name."""
     named = recipe.data.format or format_of_name(path) or format_of_name(*recipe.data.names("train")[:1])
     return named or OF_FEATURES[recipe.features.kind]
 
@@ -228,8 +239,10 @@ def format_of_new(
     columns: Sequence[str] | None,
     labels: Collection[str],
 ) -> str:
-    """Return the format of a new file for a model that reads `columns` and has `labels`, by its name or first lines. A
-    name like that of the training file means the format of the training file."""
+    """Return the format of a new file for a model that reads `columns` and has `labels`, by its name or first lines.
+
+    If the name indicates the same format as that of the training file, it is the format of the training file.
+    """
     named, of_training = format_of_name(path), format_of(recipe)
     if named is not None:
         return of_training if named == format_of_name(*recipe.data.names("train")[:1]) else named
@@ -260,8 +273,11 @@ def format_of_columns(
 def separator_of_new(
     recipe: Recipe, lines: Sequence[str], columns: Sequence[str] | None, labels: Collection[str] = ()
 ) -> str:
-    """Return the separator of the columns of a file other than the training file: tabs if all lines have the right
-    number of them; blanks if the training file had tabs, unless the lines are words alone, some with blanks."""
+    """Return the separator of the columns of a file that is not the training file.
+
+    It is a tab if all lines have the right number of tabs. It is a blank if the training file had tabs, unless the
+    lines are only words, some of which contain blanks.
+    """
     if conll.splits_at_tabs(lines, columns):
         return conll.TAB_SEPARATOR
     rows = word_rows(lines)
@@ -270,7 +286,7 @@ def separator_of_new(
 
 
 def warn_of_labels(recipe: Recipe, data: LabelledItems) -> None:
-    """Warn of labels that differ in blanks alone; those of a ranking are read without any around."""
+    """Warn about labels that differ only in blanks; labels of a ranking are read without surrounding blanks."""
     distinct = () if recipe.structure.kind == "ranking" else dict.fromkeys(data.each_label())
     read = target_reader(distinct) if data.has_numbers else str
     plain: dict[str, str] = {}  # the first spelling of each label without its blanks
@@ -287,8 +303,8 @@ def warn_of_labels(recipe: Recipe, data: LabelledItems) -> None:
         )
 
 
-def check_labels(recipe: Recipe, data: LabelledItems) -> None:
-    """Raise DataError if an item or position has no label; the message names the line of the first one."""
+def check_all_labelled(recipe: Recipe, data: LabelledItems) -> None:
+    """Raise DataError if an item or position has no label; the message has the line of the first one."""
     missing = [*data.labelled("")]
     if not missing:
         return
@@ -304,7 +320,7 @@ def check_labels(recipe: Recipe, data: LabelledItems) -> None:
 
 
 def warn_of_indices(data: Documents, shown: str) -> None:
-    """Warn of columns of a table that number its rows."""
+    """Warn about columns of a table that number its rows."""
     for name, texts in data.inputs.texts.items():
         if counts_rows(texts):
             warn_caller(
@@ -323,9 +339,14 @@ def read_items(
     is_new: bool = False,
     keeps_blank: bool = False,
 ) -> Any:
-    """Return the items of a file; DataError (RecipeError for training data) if they do not match the recipe's
-    structure and features. `columns` are those that the model reads; `is_new`: labels are optional; `keeps_blank`: a
-    blank line among texts is a document."""
+    """Return the items of a file.
+
+    columns : the columns that the model reads
+    is_new : whether labels are optional
+    keeps_blank : whether a blank line among texts is a document
+
+    DataError (RecipeError for training data) if the items do not match the structure and features of the recipe.
+    """
     name = format_of(recipe, path)
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
     data = read(path, name, encoding=recipe.data.encoding, **options)
@@ -365,7 +386,7 @@ def reading_options(
     is_new: bool = False,
     keeps_blank: bool = False,
 ) -> dict[str, Any]:
-    """Return the options for reading the recipe's files in a format; parameters as of `read_items`."""
+    """Return the options for reading the recipe's files in a format; parameters as in `read_items`."""
     data, kind = recipe.data, recipe.features.kind
     is_chain, taken = recipe.structure.kind == "chain", options_taken(recipe, format)
     options = {name: value for name, value in named_options(recipe).items() if name in taken}
@@ -385,7 +406,7 @@ def reading_options(
 
 
 def named_options(recipe: Recipe) -> dict[str, Any]:
-    """Return the options that the section [data] sets, by their names in the readers."""
+    """Return the options of readers that the section [data] sets."""
     return {name: value for name in OF_DATA if (value := getattr(recipe.data, name)) != OF_DATA[name]}
 
 
@@ -397,7 +418,7 @@ def options_taken(recipe: Recipe, format: str) -> list[str]:
 
 
 def check_options(recipe: Recipe) -> None:
-    """Raise RecipeError for an option of [data] that the training data do not have."""
+    """Raise RecipeError for an option of [data] that the format of the training data does not have."""
     data, named = recipe.data, named_options(recipe)
     if data.dataset:
         what, taken = f"the dataset {data.dataset!r}", []
@@ -418,16 +439,18 @@ def check_options(recipe: Recipe) -> None:
 
 
 def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
-    """Return the options of a format that name the columns, or if None, make it read all of them."""
+    """Return the options of a format for reading the named columns, None for all of them."""
     row = find_format(format)
     read = names or row.columns
     return {"columns": read} if read and "columns" in row.options() else {}
 
 
 def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
-    """Return the files of names, folders and patterns (`*`, `?`, `[...]`) below `folder`, those of a folder or pattern
-    in alphabetical order. A repeated file counts once, with a RepeatedFileWarning. DataError for a
-    pattern or folder without files."""
+    """Return the files of names, folders and patterns (`*`, `?`, `[...]`) below `folder`.
+
+    The files of a folder or pattern are in alphabetical order. A repeated file counts once, with a RepeatedFileWarning.
+    DataError for a pattern or folder without files.
+    """
     files: dict[str | Path, str | Path] = {}  # by whole path
     repeated: list[str] = []
     for name in names:
@@ -438,7 +461,7 @@ def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
         elif path.is_dir():
             matches = sorted(file for file in path.iterdir() if file.is_file() and file.name[0] != ".")
             if not matches:
-                raise DataError(f"{path}: a folder without files; expected some to read")
+                raise DataError(f"{path}: a folder without files; expected files to read")
         elif has_magic(name) and not path.exists():
             matches = sorted(folder / file for file in glob(name, root_dir=folder, recursive=True))
             if not matches:
@@ -455,7 +478,7 @@ def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
 
 
 def files_of(recipe: Recipe) -> list[str | Path]:
-    """Return the names of the files, folders and patterns that a recipe reads, and its own."""
+    """Return the names of the files, folders and patterns that a recipe reads, and that of the recipe."""
     folder = recipe.source.parent
     by_feature = [getattr(recipe.objective, name) for name, row in BY_FEATURE.items() if row.read_file]
     names = [name for part in ("train", "test", "dev") for name in recipe.data.names(part)]
@@ -473,19 +496,23 @@ def read_set(
     is_new: bool = False,
     is_train: bool = False,
 ) -> Any:
-    """Return the items of several files as one set; `is_train`: the recipe was made for the first file. Other
-    parameters and errors as of `read_items`; InputError for a file with other columns or features."""
+    """Return the items of several files as one set.
+
+    is_train : whether the recipe was made for the first file, so that its separator is that of this file
+
+    Other parameters and errors as in `read_items`; InputError for a file with other columns or features.
+    """
     joined: Any = None
     for path in files:
         settings = recipe.data
-        if joined is not None or not is_train:  # its own lines determine its separator
+        if joined is not None or not is_train:  # the lines of this file determine its separator
             lines = first_lines(path, settings.encoding) if settings.separator else []
             separator = separator_of_new(recipe, lines, recipe.features.column_names or None)
             settings = replace(settings, separator=separator)
         with own_files():
             data = read_items(replace(recipe, data=settings), path, columns, is_new=is_new)
         if not is_new:
-            check_labels(recipe, data)
+            check_all_labelled(recipe, data)
             warn_of_labels(recipe, data)
             if recipe.features.kind == "table":
                 warn_of_indices(data, shown_name(path))

@@ -1,7 +1,7 @@
-"""Report of a model as one self-contained HTML page: `write_report(model, "report.html", data=(X, y))`.
+"""Reports of models, each one self-contained HTML page: `write_report(model, "report.html", data=(X, y))`.
 
-The page asks nothing of any network; it comes from jinja2 templates (`templates/`) and from the pictures of
-`crfqn.plot`, embedded as SVG. Both libraries are in the extra `crfqn[report]`, and are imported when a page is made.
+The page loads nothing from the network. It is rendered from jinja2 templates (`templates/`) with the plots of
+`crfqn.plot` embedded as SVG. The extra `crfqn[report]` has both libraries, which are imported when a page is made.
 """
 
 import lazy_loader

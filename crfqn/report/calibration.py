@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -13,10 +14,15 @@ from crfqn.metrics.calibration import ReliabilityBins, reliability_bins
 from crfqn.plot.curves import CERTIFIED_COLOUR, ESTIMATED_COLOUR
 from crfqn.report.evaluation_section import EvaluationSection
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from crfqn.estimators.estimator import Estimator
+
 
 @dataclass(frozen=True)
 class Reliability:
-    """Bins of the predicted labels' probabilities, and those without the temperature; None where it is 1."""
+    """Bins of the probabilities of predicted labels, with the temperature and before it (None if it is 1)."""
 
     bins: ReliabilityBins
     before: ReliabilityBins | None
@@ -25,7 +31,7 @@ class Reliability:
     SHAPE: ClassVar = (1, 1)
 
     @classmethod
-    def from_model(cls, model: Any, evaluation: EvaluationSection) -> Self | None:
+    def from_model(cls, model: Estimator, evaluation: EvaluationSection) -> Self | None:
         """Return the reliability of an estimator on evaluated data; None without probabilities of single labels."""
         if evaluation.has_sets or not hasattr(model, model.ANSWERS.tables_by):
             return None
@@ -36,8 +42,8 @@ class Reliability:
             before = _bins(raw, evaluation)
         return cls(_bins(model, evaluation), before, temperature)
 
-    def plot(self, ax: Any) -> None:
-        """Draw the share of right labels against the confidence, bin by bin."""
+    def plot(self, ax: Sequence[Axes]) -> None:
+        """Draw the fraction of correct labels of each bin against its mean probability."""
         (axes,) = ax
         axes.plot([0, 1], [0, 1], color="gray", linewidth=0.8, linestyle=":")
         curves = [(self.bins, CERTIFIED_COLOUR, "-", f"T = {self.temperature:.3g}")]
@@ -53,8 +59,8 @@ class Reliability:
         axes.legend(fontsize="small")
 
 
-def _bins(model: Any, evaluation: EvaluationSection) -> ReliabilityBins:
-    """Return the bins of the labels that an estimator predicts, by the probability of each."""
+def _bins(model: Estimator, evaluation: EvaluationSection) -> ReliabilityBins:
+    """Return the bins of the labels that an estimator predicts, by their probabilities."""
     tables = np.vstack([*getattr(model, model.ANSWERS.tables_by)(evaluation.X)])
     true, predicted = evaluation.flat
     numbers = {label_text(label): k for k, label in enumerate(model.classes_)}

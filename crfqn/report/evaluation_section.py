@@ -1,4 +1,4 @@
-"""A model on labelled data: its scores, what was taken for what, and the worst errors position by position."""
+"""The evaluation of a model on labelled data: scores, confusions, and the worst errors position by position."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Vector
+from crfqn.data.inputs import ItemsLike
 from crfqn.data.label_arrays import label_text, position_labels
 from crfqn.errors import InputError
 from crfqn.messages import describe
@@ -25,21 +27,29 @@ from crfqn.model.sequences import SequenceModel
 from crfqn.plot.matrices import ConfusionDisplay
 from crfqn.report.images import Pixels, ink_of
 
-MOST_CONFUSIONS = 200
-MOST_LABELS = 30  # in the picture of the confusion matrix: more names cannot be read
-MOST_POSITIONS = 60  # shown of one sequence, around its first error
-MAX_MARGINALS = 4  # most probable labels of a position
-MOST_REASONS = 8  # terms of an explanation
-# Feature of the position itself, as window templates and CRFsuite's examples name it: w[0]=dog.
+if TYPE_CHECKING:
+    from crfqn.estimators.estimator import Estimator
+
+MAX_CONFUSIONS = 200  # rows of the table of confusions
+MAX_MATRIX_LABELS = 30  # in the picture of the confusion matrix: more names cannot be read
+MAX_SHOWN_POSITIONS = 60  # of a sequence, around its first error, so that an error fits a screen
+MAX_MARGINALS = 4  # labels with their probabilities per position
+MAX_REASONS = 8  # terms of an explanation
+# The feature of the position itself, named as by window templates and CRFsuite's examples: w[0]=dog.
 OWN_FEATURE = re.compile(r"[^\[\]|=]+\[0\]=(.*)", re.S)
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluationSection:
-    """Given and predicted labels of items as text (a str, or a list of str for sequences and sets: `has_sets`), their
-    scores, the features X as the model takes them, and the `source` for people."""
+    """The evaluation of an estimator on labelled items.
 
-    X: Any
+    X : the items
+    given, predicted : the labels of each item as text, a list of str for sequences and sets
+    has_sets : whether the labels of an item are a set
+    source : where the data is from, for the reader
+    """
+
+    X: ItemsLike
     given: list[Any]
     predicted: list[Any]
     scores: Scores
@@ -47,8 +57,8 @@ class EvaluationSection:
     source: str = ""
 
     @classmethod
-    def from_model(cls, model: Any, data: Any, source: str = "") -> EvaluationSection:
-        """Return the evaluation of an estimator on a pair (X, y); InputError unless it is one of the same items."""
+    def from_model(cls, model: Estimator, data: object, source: str = "") -> EvaluationSection:
+        """Return the evaluation of an estimator on a pair (X, y); InputError unless X and y have the same items."""
         if not isinstance(data, tuple | list) or len(data) != 2:
             raise InputError(f"data: expected a pair (X, y), got {describe(data)}")
         X, y = data
@@ -67,28 +77,28 @@ class EvaluationSection:
         return position_labels(self.given), position_labels(self.predicted)
 
     def mistakes(self) -> list[dict[str, Any]]:
-        """Return which label was taken for which and how often, the most frequent first, and which share of its
-        occurrences that is."""
+        """Return the pairs of a label and a wrong prediction, by decreasing frequency, with the fraction of the label's
+        occurrences."""
         true, predicted = self.flat
         support = Counter(true)
         wrong = Counter((a, b) for a, b in zip(true, predicted, strict=True) if a != b)
         return [
             {"given": a, "predicted": b, "n_times": n, "share": n / support[a]}
-            for (a, b), n in wrong.most_common(MOST_CONFUSIONS)
+            for (a, b), n in wrong.most_common(MAX_CONFUSIONS)
         ]
 
     def confusion(self) -> ConfusionDisplay | None:
-        """Return the confusion matrix, of many labels the MOST_LABELS with the most errors; None for sets."""
+        """Return the confusion matrix of the MAX_MATRIX_LABELS labels with the most errors; None for sets."""
         if self.has_sets:
             return None
         display = ConfusionDisplay.from_labels(*self.flat, normalize="true")
         names = display.display_labels.tolist()
-        if len(names) <= MOST_LABELS:
+        if len(names) <= MAX_MATRIX_LABELS:
             return display
         n_wrong = Counter(
             label for pair in zip(*self.flat, strict=True) if pair[0] != pair[1] for label in pair
         )
-        shown = sorted(names.index(label) for label, _ in n_wrong.most_common(MOST_LABELS))
+        shown = sorted(names.index(label) for label, _ in n_wrong.most_common(MAX_MATRIX_LABELS))
         return ConfusionDisplay(
             display.confusion_matrix[np.ix_(shown, shown)],
             display_labels=display.display_labels[shown],
@@ -97,7 +107,7 @@ class EvaluationSection:
 
 
 def _check(given: list[Any], predicted: list[Any], kind: LabelAnswers) -> None:
-    """Raise InputError unless there are labels, as many as items, and of a sequence as many as positions."""
+    """Raise InputError unless there are labels, one per item, or for sequences one per position."""
     if len(given) != len(predicted):
         raise InputError(
             f"data: expected as many labels as items, got {len(given)} labels for {len(predicted)} items"
@@ -118,7 +128,7 @@ class Probable(NamedTuple):
 
 @dataclass(frozen=True)
 class Position:
-    """Position of a sequence, or an item with one label."""
+    """A position of a sequence, or an item with one label."""
 
     given: str
     predicted: str
@@ -134,8 +144,12 @@ class Position:
 
 @dataclass(frozen=True)
 class Error:
-    """Item that was labelled wrongly, numbered from 1: the given labels' log-likelihood in nats (nan if the model has
-    none, -inf for unknown labels), the positions shown, and how many positions before them are left out."""
+    """An item with wrong labels.
+
+    number : from 1
+    log_likelihood : of the given labels, in nats; nan if the model has none, -inf for unknown labels
+    positions : those that are shown, after `n_before` others
+    """
 
     number: int
     log_likelihood: float
@@ -150,26 +164,28 @@ class Error:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the model knows a probability of the given labels."""
+        """Whether the given labels have a positive probability."""
         return isfinite(self.log_likelihood)
 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Finds the items that an estimator labels wrongly; `weights` is its Model, None without weights of features.
+    """Finds the items that an estimator labels wrongly.
 
-    `texts` says how items (a str) or positions (a list of str) read, `pixels` shows images.
+    weights : the Model of the estimator, None if it has no weights of features
+    texts : the text of each item, or a list of the texts of its positions
+    pixels : shows images
     """
 
-    model: Any
+    model: Estimator
     weights: Model | None
     evaluation: EvaluationSection
     texts: Sequence[Any] | None = None
     pixels: Pixels | None = None
 
     def worst(self, n_errors: int) -> list[Error]:
-        """Return at most `n_errors` wrong items whose given labels have the least probability, or else the most wrong
-        positions."""
+        """Return up to `n_errors` wrong items, by increasing probability of the given labels or, if the model has no
+        probabilities, by decreasing number of wrong positions."""
         model, evaluation = self.model, self.evaluation
         pairs = list(zip(evaluation.given, evaluation.predicted, strict=True))
         wrong = [i for i, (a, b) in enumerate(pairs) if (set(a) != set(b) if evaluation.has_sets else a != b)]
@@ -190,15 +206,15 @@ class Errors:
         explanations: list[Any] = [{} if kind.has_positions else None] * len(items)
         if isinstance(self.weights, SequenceModel):
             wrong_positions = [
-                [t for t, (a, b) in enumerate(zip(*pairs[i], strict=True)) if a != b][:MOST_POSITIONS]
+                [t for t, (a, b) in enumerate(zip(*pairs[i], strict=True)) if a != b][:MAX_SHOWN_POSITIONS]
                 for i in items
             ]
-            explained = self.weights.explain(X, MOST_REASONS, positions=wrong_positions)
+            explained = self.weights.explain(X, MAX_REASONS, positions=wrong_positions)
             explanations = [
                 dict(zip(*one, strict=True)) for one in zip(wrong_positions, explained, strict=True)
             ]
         elif isinstance(self.weights, ItemModel) and not evaluation.has_sets:
-            explanations = [*self.weights.explain(X, MOST_REASONS)]
+            explanations = [*self.weights.explain(X, MAX_REASONS)]
         described = self._of_sequence if kind.has_positions else self._of_item
         return [
             described(Error(i + 1, float(likelihoods[k]), int(n_wrong[k])), table, explained)
@@ -206,8 +222,7 @@ class Errors:
         ]
 
     def _likelihoods(self, items: list[int]) -> NDArray[np.float64]:
-        """Return log P(given labels) of items; -inf where a label is unknown to the model, nan without
-        probabilities."""
+        """Return log P(given labels) of items; -inf if a label is unknown to the model, nan without probabilities."""
         values = np.full(len(items), np.nan)
         if not hasattr(self.model, "log_likelihood") or self.evaluation.has_sets:
             return values
@@ -219,8 +234,8 @@ class Errors:
             values[known] = self.model.log_likelihood(X, [labels[k] for k in known])
         return values
 
-    def _probable(self, row: Any, given: str) -> list[Probable]:
-        """Return the most probable labels of a position, and the given one if it is none of them."""
+    def _probable(self, row: Vector | None, given: str) -> list[Probable]:
+        """Return the MAX_MARGINALS labels with the largest probabilities, of which the given one replaces the last."""
         if row is None:
             return []
         labels = [*map(label_text, self.model.classes_)]
@@ -229,14 +244,14 @@ class Errors:
             best[-1] = labels.index(given)
         return [Probable(labels[k], float(row[k])) for k in best]
 
-    def _of_sequence(self, error: Error, table: Any, explanations: dict[int, Explanation]) -> Error:
+    def _of_sequence(self, error: Error, table: Vector | None, explanations: dict[int, Explanation]) -> Error:
         """Return the error with its positions around the first wrong one."""
         evaluation, i = self.evaluation, error.number - 1
         true, predicted, item = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])[0]
         first_wrong = next(t for t, (a, b) in enumerate(zip(true, predicted, strict=True)) if a != b)
-        begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(true) - MOST_POSITIONS))
+        begin = max(0, min(first_wrong - MAX_SHOWN_POSITIONS // 2, len(true) - MAX_SHOWN_POSITIONS))
         positions = []
-        for t in range(begin, min(begin + MOST_POSITIONS, len(true))):
+        for t in range(begin, min(begin + MAX_SHOWN_POSITIONS, len(true))):
             if self.texts is not None:
                 text = str(self.texts[i][t]) if t < len(self.texts[i]) else ""
             else:
@@ -246,7 +261,7 @@ class Errors:
             positions.append(Position(true[t], predicted[t], text, image, marginals, explanations.get(t)))
         return replace(error, n_positions=len(true), positions=positions, n_before=begin)
 
-    def _of_item(self, error: Error, table: Any, explanation: Explanation | None) -> Error:
+    def _of_item(self, error: Error, table: Vector | None, explanation: Explanation | None) -> Error:
         """Return the error with its only position."""
         evaluation, i = self.evaluation, error.number - 1
         true, predicted, row = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])
@@ -271,7 +286,7 @@ def take(X: Any, items: list[int]) -> Any:
 
 
 def _text(X: Any, item: Any, t: int) -> str:
-    """Return the word at a position: the value of its first feature `x[0]=value`, else its first feature."""
+    """Return the word at a position: the value of its first feature `x[0]=value`, otherwise its first feature."""
     first = ""
     if isinstance(item, list):
         features = item[t]

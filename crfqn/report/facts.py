@@ -1,22 +1,25 @@
-"""Facts about a model for people: what it labels, how its training ended, its parameters and origin.
+"""Facts about a model in words: what it labels, how its training ended, its parameters and its training data.
 
-Functions take a fitted estimator, and `weights`, the Model that it has; None where there are no weights of features.
+Functions take a fitted estimator and its Model, `weights`, which is None if there are no weights of features.
 """
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from crfqn.data.label_arrays import label_text
 from crfqn.model.model import Model
 from crfqn.result import Result, Status
-from crfqn.taxonomy.tree import LabelTree
+
+if TYPE_CHECKING:
+    from crfqn.estimators.estimator import Estimator
 
 SHOWN_PACKAGES = ("crfqn", "numpy", "scipy", "numba", "scikit-learn", "matplotlib", "Jinja2")
 HIDDEN_PARAMETERS = (
@@ -28,9 +31,11 @@ HIDDEN_PARAMETERS = (
 NOT_KNOWN = "not known"
 
 
-def fitted_model(model: Any, feature_names: Any = None) -> Model | None:
-    """Return the labels and weights of a fitted estimator, or of a Model itself, with other names of features by column
-    if given; None for a model without weights of single features. NotFittedError for what is not fitted."""
+def fitted_model(model: Any, feature_names: Sequence[str] | Mapping[int, str] | None = None) -> Model | None:
+    """Return the Model of a fitted estimator, or the given Model, with other names of features by column if given.
+
+    None for an estimator without weights of features. NotFittedError for an estimator that is not fitted.
+    """
     if not isinstance(model, Model):
         if not hasattr(model, "result_"):
             from sklearn.exceptions import NotFittedError
@@ -42,32 +47,27 @@ def fitted_model(model: Any, feature_names: Any = None) -> Model | None:
     return model if feature_names is None else replace(model, feature_names=feature_names)
 
 
-def feature_text(name: Any) -> str:
-    """Return the name of a feature; one without a name has its column."""
+def feature_text(name: object) -> str:
+    """Return the name of a feature, or its column if it has no name."""
     return str(name) if isinstance(name, str) else f"feature {name}"
 
 
-def n_features(model: Any) -> int:
-    """Return the number of features of the training, where the model's file has it, else of the model."""
+def n_features(model: Estimator) -> int:
+    """Return the number of features in training if the model's file has it, otherwise that of the model."""
     of_training = model.training_.get("n_features")
     return of_training if type(of_training) is int else int(model.n_features_in_)
 
 
-def taxonomy_of(model: Any) -> LabelTree | None:
-    """Return the taxonomy of a model's labels, None if it has none."""
-    return getattr(model, "tree_", None)
-
-
 class Fact(NamedTuple):
-    """Name, value and what to read on hovering."""
+    """A name, its value, and the note that is shown on hovering."""
 
     name: str
     value: str
     note: str = ""
 
 
-def headline(estimator: Any, weights: Model | None) -> list[Fact]:
-    """Return the few figures that stand in large letters."""
+def headline(estimator: Estimator, weights: Model | None) -> list[Fact]:
+    """Return the figures at the head of the page."""
     result, possible = estimator.result_, n_possible(estimator, weights)
     gap, estimate = (
         f"{100 * share:.3g} %" if isfinite(share) else NOT_KNOWN
@@ -79,8 +79,8 @@ def headline(estimator: Any, weights: Model | None) -> list[Fact]:
     )
     facts = [
         Fact("objective", value, "loss and penalty, in nats"),
-        Fact("certified gap", gap, "the optimum is at most so much lower: proved"),
-        Fact("estimated gap", estimate, "the same by an estimate, which is no bound"),
+        Fact("certified gap", gap, "proved: the optimum is at most so much lower"),
+        Fact("estimated gap", estimate, "an estimate of the same distance, not a bound"),
         Fact("non-zero weights", f"{result.n_nonzero:,}", f"of {possible:,}" if possible else ""),
         Fact("labels", f"{len(estimator.classes_):,}"),
         Fact("passes over the data", passes, f"{result.seconds:.2f} s of wall time"),
@@ -90,12 +90,12 @@ def headline(estimator: Any, weights: Model | None) -> list[Fact]:
         and result.gap > result.estimated_gap
         and not result.has_informative_gap
     ):
-        del facts[1]  # `ending` has it
+        del facts[1]  # `ending` has the gap
     return [fact for fact in facts if fact.value != NOT_KNOWN or fact.name.endswith("gap")]
 
 
-def n_possible(estimator: Any, weights: Model | None) -> int:
-    """Return the number of weights that the model could have; 0 where it has none of single features."""
+def n_possible(estimator: Estimator, weights: Model | None) -> int:
+    """Return the number of weights that the model could have; 0 if it has no weights of features."""
     if weights is None:
         return 0
     known = estimator.n_weights_ or estimator.training_.get("n_weights")
@@ -109,7 +109,7 @@ def n_possible(estimator: Any, weights: Model | None) -> int:
 
 
 def ending(result: Result, stop: str | None) -> str:
-    """Return sentences on what ended the training, and on what is known of the distance to the optimum."""
+    """Return sentences about the end of the training and the distance to the optimum."""
     if result.status in (Status.CONVERGED, Status.WITHIN_BOUND):
         who = "The certificate ended the run: the duality gap proves that the objective is within the tolerance."
     elif result.status is Status.ESTIMATED:
@@ -134,10 +134,10 @@ def ending(result: Result, stop: str | None) -> str:
     return f"{who} {text[:1].upper()}{text[1:]}." if known else who
 
 
-def summary(estimator: Any) -> str:
-    """Return a sentence on what the model does."""
+def summary(estimator: Estimator) -> str:
+    """Return a sentence about what the model does."""
     how_many = "any" if hasattr(estimator, "predict_sets") else "one"
-    tree = taxonomy_of(estimator)
+    tree = getattr(estimator, "tree_", None)
     nodes = "" if tree is None else f", in a taxonomy of {tree.n_nodes:,} nodes"
     return (
         f"{type(estimator).__name__}: labels each {estimator.ANSWERS.place} with {how_many} of "
@@ -146,20 +146,20 @@ def summary(estimator: Any) -> str:
     )
 
 
-def recipe_table(estimator: Any) -> dict[str, Any]:
-    """Return the recipe that the model was trained by, as JSON values; empty if there was none."""
+def recipe_table(estimator: Estimator) -> dict[str, Any]:
+    """Return the recipe that the model was trained from, as JSON values; empty if there was none."""
     recipe = estimator.training_.get("recipe")
     return recipe if isinstance(recipe, dict) else {}
 
 
-def identity(estimator: Any, weights: Model | None, file_facts: list[Fact]) -> list[Fact]:
-    """Return what the model is: estimator, recipe, data, sizes."""
+def identity(estimator: Estimator, weights: Model | None, file_facts: list[Fact]) -> list[Fact]:
+    """Return the estimator, recipe, data and sizes of the model."""
     facts = [Fact("estimator", type(estimator).__name__), *file_facts]
     if recipe := recipe_table(estimator):
         facts.append(Fact("recipe", f"{recipe.get('name', '')}: {recipe.get('title', '')}"))
     fingerprint = estimator.training_.get("data_fingerprint")
     facts.append(Fact("training data", f"sha256 {fingerprint}" if fingerprint else "no fingerprint was kept"))
-    labels, tree = estimator.classes_, taxonomy_of(estimator)
+    labels, tree = estimator.classes_, getattr(estimator, "tree_", None)
     names = ", ".join(map(label_text, labels[:30])) + (", …" if len(labels) > 30 else "")
     facts.append(Fact("labels", f"{len(labels):,}: {names}"))
     if tree is not None:
@@ -169,8 +169,8 @@ def identity(estimator: Any, weights: Model | None, file_facts: list[Fact]) -> l
     return [*facts, Fact("features", f"{n_features(estimator):,}{used}")]
 
 
-def parameters(model: Any) -> list[Fact]:
-    """Return the parameters of the estimator; of those that were chosen automatically what was chosen, if known."""
+def parameters(model: Estimator) -> list[Fact]:
+    """Return the parameters of the estimator, with the values of those that were chosen automatically."""
     facts = []
     for name, value in model.get_params(deep=False).items():
         used = getattr(model, f"{name}_", None)

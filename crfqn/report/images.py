@@ -1,8 +1,8 @@
-"""Pictures for a page: SVG of displays in colours that the page's style sheet chooses, small images as data URIs.
+"""Pictures for a page: displays as SVG with the colours of the page's style sheet, small images as data URIs.
 
-Of models of images: where their features lie in the image. A feature is a pixel, `p3_5` (row, column), or a pair of
-pixels, `p3_5&p7_2`, as `crfqn.data.pixels` names them; without names the features are the pixels row by row. The weight
-of a pair is shared by its two pixels.
+For models of images, `Pixels` maps features to pixels. A feature is a pixel, `p3_5` (row, column), or a pair of pixels,
+`p3_5&p7_2`, as named by `crfqn.data.pixels`; features without names are the pixels row by row. Each pixel of a pair has
+half of the weight.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import base64
 import io
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.model.model import Model
@@ -28,8 +29,9 @@ from crfqn.report.facts import feature_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+    from matplotlib.figure import Figure
 
-# Colours of the drawing that stand for those of the page, in light and in dark.
+# Colours of the drawing, which are replaced by variables of the page's style sheet, for light and dark pages.
 INK_COLOUR, LINE_COLOUR = "#010203", "#040506"
 CSS_VARIABLES = {
     INK_COLOUR: "--ink-2",
@@ -61,14 +63,13 @@ SVG_STYLE: dict[Any, Any] = {
 UNWANTED_MARKUP = re.compile(
     r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<style type=.*?</style>", re.S
 )
-CURVE_SIZE = (4.4, 3.1)  # inches
-MATRIX_SIZE = (5.2, 4.6)
+CURVE_SIZE, MATRIX_SIZE = (4.4, 3.1), (5.2, 4.6)  # width and height of a panel, in inches
 PIXEL_NAME = re.compile(r"p(\d+)_(\d+)")
 BIAS_NAME = "bias"
 
 
 class Pictures:
-    """Maker of pictures of one page; those of makers with different prefixes have no inner names in common."""
+    """Makes the pictures of a page; the prefix makes their SVG ids different from those of other makers."""
 
     def __init__(self, prefix: str = "i") -> None:
         check_matplotlib()
@@ -76,20 +77,23 @@ class Pictures:
         self._number = count(1)
 
     def panels(self, display: Any, about: str, size: tuple[float, float] = CURVE_SIZE) -> list[Markup]:
-        """Return a picture, that grows and shrinks with the page, for each panel of a display of `crfqn.plot`; `about`
-        tells those who do not see them, `size` is width and height in inches."""
+        """Return a scalable picture for each panel of a display of `crfqn.plot`.
+
+        about : the text alternative of the pictures
+        size : width and height in inches
+        """
         import matplotlib
         from matplotlib.figure import Figure
 
         n = display.SHAPE[0] * display.SHAPE[1]
         with matplotlib.rc_context(SVG_STYLE), warnings.catch_warnings():
-            # the page's own fonts write the text, whatever matplotlib's lack
+            # the page's fonts render the text, so glyphs missing from matplotlib's fonts do not matter
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             figures = [Figure(figsize=size, layout="constrained") for _ in range(n)]
             display.plot(ax=[figure.subplots() for figure in figures])
             return [self._svg(figure, about) for figure in figures]
 
-    def _svg(self, figure: Any, about: str) -> Markup:
+    def _svg(self, figure: Figure, about: str) -> Markup:
         from markupsafe import Markup, escape
 
         stream = io.StringIO()
@@ -115,7 +119,7 @@ def ink_image(values: NDArray[np.float64]) -> str:
     return _png(counted_colours(), values / (values.max(initial=0.0) or 1.0))
 
 
-def _png(colours: Any, values: NDArray[np.float64]) -> str:
+def _png(colours: Callable[[Vector], Vector], values: NDArray[np.float64]) -> str:
     from matplotlib.image import imsave
 
     stream = io.BytesIO()
@@ -126,7 +130,7 @@ def _png(colours: Any, values: NDArray[np.float64]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """Pixels of an image of `shape`, numbered row by row, that each feature with a weight (by column) looks at."""
+    """The pixels of each feature with a weight, by column; pixels of an image of `shape` are numbered row by row."""
 
     shape: tuple[int, int]
     places: dict[int, list[int]]
@@ -177,7 +181,7 @@ class Pixels:
         return image.reshape(self.shape)
 
     def columns_in(self, X: Any) -> NDArray[np.int64] | None:
-        """Return the columns of data that are the pixels row by row; None where it has no such columns."""
+        """Return the columns of the data that are the pixels row by row; None if there are no such columns."""
         n_pixels = self.shape[0] * self.shape[1]
         names = getattr(X, "feature_names", None)
         if names is None:
@@ -191,7 +195,7 @@ class Pixels:
 
 
 def ink_of(pixels: Pixels | None, X: Any, item: Any, position: int) -> str:
-    """Return the image at a position of an item as a data URI, empty where there is none."""
+    """Return the image at a position of an item as a data URI, "" if there is none."""
     columns = None if pixels is None else pixels.columns_in(X)
     if pixels is None or columns is None:
         return ""

@@ -1,10 +1,10 @@
-"""The page: what it shows of a model, put together by templates into one HTML file that needs nothing else."""
+"""The page about a model: its contents, rendered by templates into one self-contained HTML file."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from os import PathLike
@@ -24,7 +24,7 @@ from crfqn.parameters import Parameter
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
 from crfqn.report.calibration import Reliability
-from crfqn.report.evaluation_section import MOST_LABELS, Errors, EvaluationSection
+from crfqn.report.evaluation_section import MAX_MATRIX_LABELS, Errors, EvaluationSection
 from crfqn.report.facts import (
     Fact,
     ending,
@@ -36,38 +36,41 @@ from crfqn.report.facts import (
     parameters,
     recipe_table,
     summary,
-    taxonomy_of,
     versions,
 )
 from crfqn.report.images import MATRIX_SIZE, Pictures, Pixels
 from crfqn.report.weights import characters, densities, open_tree, strongest
 
 if TYPE_CHECKING:
+    import jinja2
     from markupsafe import Markup
 
-MOST_PATH_ROWS = 1000
-MOST_TRANSITIONS = 500
+    from crfqn.estimators.estimator import Estimator
+    from crfqn.regularization_path import RegularizationPath
+
+MAX_PATH_ROWS = 1000  # of a regularisation path: bounds the page for files with damaged or huge paths
+MAX_TRANSITIONS = 500  # rows of the table of transitions
 COUNT_RULE = Parameter("how many are shown", int, low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What a report shows besides the model itself; every part may be missing.
+    """Optional contents of a report in addition to the model.
 
     title : by default the name of the model's file, recipe or estimator
-    feature_names : by default the model's, else numbers
-    texts : how items read: of sequences a list of str, one a position; of others a str
+    feature_names : by default those of the model, or numbers if it has none
+    texts : the text of each item, for sequences a list with the text of each position
     source : where the data is from, for the reader
-    regularization_path : or its `rows()`; by default the one that `crfqn path` kept in the model file
+    regularization_path : or its `rows()`; by default the path that `crfqn path` stored in the model file
     image_shape : rows and columns, by default read from features named p3_5, p3_5&p7_2 (row, column)
-    n_features, n_errors : how many of each label's strongest features, and of the worst labelled items
+    n_features, n_errors : the number of features shown per label, and of items with errors
     """
 
     title: str | None = None
-    feature_names: Any = None
+    feature_names: Sequence[str] | Mapping[int, str] | None = None
     texts: Sequence[Any] | None = None
     source: str = ""
-    regularization_path: Any = None
+    regularization_path: RegularizationPath | list[dict[str, Any]] | None = None
     image_shape: tuple[int, int] | None = None
     n_features: int = 30
     n_errors: int = 20
@@ -77,14 +80,16 @@ class Contents:
             COUNT_RULE.check(name, getattr(self, name))
 
 
-def write_report(model: Any, path: str | PathLike[str], data: Any = None, **contents: Any) -> None:
-    """Write a page about a model: one HTML file that asks nothing of any network.
+def write_report(
+    model: Estimator | str | PathLike[str], path: str | PathLike[str], data: object = None, **contents: Any
+) -> None:
+    """Write a page about a model: one HTML file that loads nothing from the network.
 
     Parameters
     ----------
     model : fitted estimator of crfqn, or the name of a model file
     path : str or path-like
-        The file, replaced as a whole or not at all.
+        The file, which is replaced atomically.
     data : (X, y), optional
         Labelled items for scores, confusion and the worst errors; as the estimator's `score` takes them.
     **contents
@@ -94,7 +99,7 @@ def write_report(model: Any, path: str | PathLike[str], data: Any = None, **cont
     Raises
     ------
     InputError
-        jinja2 or matplotlib is not installed; data or contents that do not fit.
+        jinja2 or matplotlib is not installed, or data or contents do not match the model.
     ModelFileError
         The model file cannot be read, or the page cannot be written.
     sklearn.exceptions.NotFittedError
@@ -111,52 +116,58 @@ def write_report(model: Any, path: str | PathLike[str], data: Any = None, **cont
     replace_file(path, make_report(model, data, **contents).encode("utf-8", "replace"))
 
 
-def make_report(model: Any, data: Any = None, **contents: Any) -> str:
+def make_report(model: Estimator | str | PathLike[str], data: object = None, **contents: Any) -> str:
     """Return the page as text; parameters and errors as in `write_report`."""
     environment = _environment()
     try:
         wanted = Contents(**contents)
     except TypeError as error:
         raise InputError(f"report: {error}") from None
+    estimator: Estimator
     file_facts, name = [], ""
     if isinstance(model, str | PathLike):
         from crfqn import interchange
 
         path = Path(model)
-        model, content = interchange.read(model), path.read_bytes()
+        estimator, content = interchange.read(model), path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
         file_facts, name = (
             [Fact("model file", f"{path.name}, {len(content):,} bytes, sha256 {digest}")],
             path.stem,
         )
-    refuse_dense(model, "report")
-    weights = fitted_model(model, wanted.feature_names)
-    evaluation = None if data is None else EvaluationSection.from_model(model, data, wanted.source)
-    pixels = Pixels.from_weights(weights, n_features(model), wanted.image_shape)
+    else:
+        estimator = model
+    refuse_dense(estimator, "report")
+    weights = fitted_model(estimator, wanted.feature_names)
+    evaluation = None if data is None else EvaluationSection.from_model(estimator, data, wanted.source)
+    pixels = Pixels.from_weights(weights, n_features(estimator), wanted.image_shape)
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
-        title=wanted.title or name or recipe_table(model).get("name") or f"A model of {type(model).__name__}",
-        summary=summary(model),
+        title=wanted.title
+        or name
+        or recipe_table(estimator).get("name")
+        or f"A model of {type(estimator).__name__}",
+        summary=summary(estimator),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        is_sequence=model.ANSWERS.has_positions,
-        has_taxonomy=taxonomy_of(model) is not None,
-        has_marginals=hasattr(model, model.ANSWERS.tables_by),
-        n_labels=len(model.classes_),
+        is_sequence=estimator.ANSWERS.has_positions,
+        has_taxonomy=getattr(estimator, "tree_", None) is not None,
+        has_marginals=hasattr(estimator, estimator.ANSWERS.tables_by),
+        n_labels=len(estimator.classes_),
         evaluation=evaluation,
-        result=model.result_,
-        headline=headline(model, weights),
-        ending=ending(model.result_, getattr(model, "stop", None)),
-        identity=identity(model, weights, file_facts),
-        parameters=parameters(model),
+        result=estimator.result_,
+        headline=headline(estimator, weights),
+        ending=ending(estimator.result_, getattr(estimator, "stop", None)),
+        identity=identity(estimator, weights, file_facts),
+        parameters=parameters(estimator),
         versions=versions(),
-        **_training(model, wanted),
-        **_features(model, weights, wanted.n_features, evaluation, pixels),
-        **_data(model, weights, wanted, evaluation, pixels),
+        **_training(estimator, wanted),
+        **_features(estimator, weights, wanted.n_features, evaluation, pixels),
+        **_data(estimator, weights, wanted, evaluation, pixels),
     )
 
 
-def _training(model: Any, wanted: Contents) -> dict[str, Any]:
+def _training(model: Estimator, wanted: Contents) -> dict[str, Any]:
     """Return convergence and regularisation path, as pictures and rows."""
     pictures, trace = Pictures(), model.result_.trace
     path = wanted.regularization_path
@@ -168,7 +179,7 @@ def _training(model: Any, wanted: Contents) -> dict[str, Any]:
         raise InputError(
             f"regularization_path: expected a RegularizationPath or its rows, got {describe(path)}"
         )
-    path = path[:MOST_PATH_ROWS]
+    path = path[:MAX_PATH_ROWS]
     about = (
         "Convergence: relative gaps, certified and estimated, and the objective against passes over the data"
     )
@@ -185,7 +196,7 @@ def _training(model: Any, wanted: Contents) -> dict[str, Any]:
 
 
 def _features(
-    model: Any,
+    model: Estimator,
     weights: Model | None,
     n_shown: int,
     evaluation: EvaluationSection | None,
@@ -201,24 +212,26 @@ def _features(
     if isinstance(weights, SequenceModel):
         content["transitions"] = [
             {"before": label_text(before), "after": label_text(after), "weight": weight}
-            for (before, after), weight in weights.strongest_transitions(MOST_TRANSITIONS)
+            for (before, after), weight in weights.strongest_transitions(MAX_TRANSITIONS)
         ]
-        display = TransitionsDisplay.from_model(model)  # of many labels those with the largest transitions
+        display = TransitionsDisplay.from_model(
+            model
+        )  # show the labels with the largest weights of transitions
         sizes = np.abs(display.weights)
         largest = np.maximum(sizes.max(axis=0), sizes.max(axis=1))
-        shown = np.sort(np.argsort(-largest, kind="stable")[:MOST_LABELS])
+        shown = np.sort(np.argsort(-largest, kind="stable")[:MAX_MATRIX_LABELS])
         content["transition_labels"] = [label_text(model.classes_[row]) for row in shown]
         display = TransitionsDisplay(display.weights[np.ix_(shown, shown)], content["transition_labels"])
         about = "Weights of transitions from the label of a row to the label of a column"
         content["transition_pictures"] = Pictures("t").panels(display, about, MATRIX_SIZE)
-    tree, by_node = taxonomy_of(model), dict[str, list[Any]]()
+    tree, by_node = getattr(model, "tree_", None), dict[str, list[Any]]()
     for row in content["features"] if tree is not None else ():
         by_node.setdefault(row.label, []).append(row)
     return content | {"tree": open_tree(tree, weights, evaluation, by_node)}
 
 
 def _data(
-    model: Any,
+    model: Estimator,
     weights: Model | None,
     wanted: Contents,
     evaluation: EvaluationSection | None,
@@ -248,7 +261,8 @@ def _data(
     }
 
 
-def _environment() -> Any:
+def _environment() -> jinja2.Environment:
+    """Return the environment of the templates; InputError if jinja2 is not installed."""
     try:
         import jinja2
     except ImportError:
@@ -266,13 +280,13 @@ def _environment() -> Any:
     return environment
 
 
-def _name(text: Any) -> Markup:
-    """Return a name for the page: escaped, control characters written out, its direction kept to itself."""
+def _name(text: object) -> Markup:
+    """Return a name for the page: escaped, with control characters written out, and isolated in its direction."""
     from markupsafe import Markup, escape
 
     return Markup("<bdi>{}</bdi>").format(escape(printable(text)))
 
 
-def _number(value: Any, form: str) -> str:
-    """Return a number for the page, a dash for one that is not known."""
+def _number(value: float | None, form: str) -> str:
+    """Return a number for the page, a dash if it is not known."""
     return format(value, form) if value is not None and isfinite(value) else "–"

@@ -1,6 +1,6 @@
-"""Weights of a model for a page: of each label the strongest features, the characters of models of images, transitions.
+"""Weights of a model for a page: the strongest features of each label, and the characters of models of images.
 
-Of a model with a taxonomy also the tree, to open and close: weights of each node, and its scores where there is data.
+For a model with a taxonomy also the tree with the weights of each node, and its scores if there is data.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from crfqn.report.facts import feature_text
 from crfqn.report.images import Pixels, ink_image, weight_image
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
-MOST_CHARACTERS = 100
-MOST_ROWS = 3000  # of a table: a browser sorts so many in a moment
-MOST_NODES = 3000
-MOST_LEVELS = 60  # browsers lay out no page that is nested without end
+MAX_CHARACTERS = 100  # images of labels
+MAX_TABLE_ROWS = 3000  # of a table: browsers sort so many without delay
+MAX_TREE_NODES = 3000  # of the tree: browsers open so many without delay
+MAX_TREE_LEVELS = 60  # browsers limit how deep a page may be nested
 
 
 class Weighted(NamedTuple):
@@ -34,11 +34,13 @@ class Weighted(NamedTuple):
 
 
 def strongest(weights: Model, n_features: int) -> tuple[list[Weighted], int]:
-    """Return the `n_features` strongest features of each label or node, in the model's order, and how many labels with
-    weights are left out: beyond MOST_ROWS those with few."""
+    """Return the `n_features` strongest features of each label or node, in the model's order, and the number of labels
+    that are left out: beyond MAX_TABLE_ROWS rows, those with the smallest numbers of weights."""
     counts, names = weights.n_node_weights, weights.node_names
     heaviest = np.argsort(-counts, kind="stable")
-    n_shown = int(np.searchsorted(np.cumsum(np.minimum(counts[heaviest], n_features)), MOST_ROWS, "right"))
+    n_shown = int(
+        np.searchsorted(np.cumsum(np.minimum(counts[heaviest], n_features)), MAX_TABLE_ROWS, "right")
+    )
     shown = np.sort(heaviest[: max(n_shown, 1)])
     rows = [
         Weighted(label_text(names[node]), feature_text(feature), weight)
@@ -49,11 +51,11 @@ def strongest(weights: Model, n_features: int) -> tuple[list[Weighted], int]:
 
 
 def densities(weights: Model) -> list[dict[str, Any]]:
-    """Return number and absolute sum of the weights of each label or node, the largest number first, at most
-    MOST_ROWS."""
+    """Return number and absolute sum of the weights of each label or node, by decreasing number, up to
+    MAX_TABLE_ROWS."""
     totals = np.asarray(abs(weights.coef_).sum(axis=1)).ravel()
     counts, names = weights.n_node_weights, weights.node_names
-    order = np.argsort(-counts, kind="stable")[:MOST_ROWS]
+    order = np.argsort(-counts, kind="stable")[:MAX_TABLE_ROWS]
     return [
         {"label": label_text(names[node]), "n_weights": int(counts[node]), "total": float(totals[node])}
         for node in order.tolist()
@@ -61,15 +63,16 @@ def densities(weights: Model) -> list[dict[str, Any]]:
 
 
 def characters(weights: Model, pixels: Pixels, evaluation: EvaluationSection | None) -> list[dict[str, Any]]:
-    """Return for each label the image of its weights, on one scale, and, where there is data, the mean of its images;
-    at most MOST_CHARACTERS."""
-    labels = [*map(label_text, weights.node_names[:MOST_CHARACTERS])]
+    """Return for up to MAX_CHARACTERS labels the image of the weights, on one scale, and the mean image of the data, if
+    there is any."""
+    labels = [*map(label_text, weights.node_names[:MAX_CHARACTERS])]
     images = [pixels.weights_of(weights, node) for node in range(len(labels))]
     largest = max(float(np.abs(image).max()) for image in images)
     means: dict[str, str] = {}
     columns = None if evaluation is None else pixels.columns_in(evaluation.X)
     if evaluation is not None and columns is not None and not evaluation.has_sets:
-        matrix = getattr(evaluation.X, "matrix", evaluation.X)[:, columns]
+        X: Any = getattr(evaluation.X, "matrix", evaluation.X)
+        matrix = X[:, columns]
         true = np.array(evaluation.flat[0])
         for label in np.unique(true):
             mean = np.asarray(matrix[np.flatnonzero(true == label)].mean(axis=0))
@@ -88,7 +91,7 @@ def characters(weights: Model, pixels: Pixels, evaluation: EvaluationSection | N
 
 @dataclass(frozen=True)
 class Node:
-    """Node of the tree as the page shows it; `n_closing` nodes end after it, where it is a leaf."""
+    """A node of the tree on the page; after a leaf, the page closes `n_closing` nodes."""
 
     name: str
     path: str
@@ -100,7 +103,7 @@ class Node:
 
 
 class Tree(NamedTuple):
-    """Nodes in the order of the page, from the top down, and how many are left out."""
+    """The nodes in the order of the page, from the top down, and the number of nodes that are left out."""
 
     nodes: list[Node]
     n_left_out: int
@@ -112,11 +115,13 @@ def open_tree(
     evaluation: EvaluationSection | None,
     features: dict[str, list[Weighted]],
 ) -> Tree | None:
-    """Return the tree of a taxonomy, None without one, or the MOST_NODES upper nodes of a large one; `features` are the
-    strongest by name of the node."""
+    """Return the tree of a taxonomy, None without one; a large taxonomy is cut after its MAX_TREE_NODES upper nodes.
+
+    features : the strongest features by name of the node
+    """
     if tree is None:
         return None
-    n_shown = min(tree.n_nodes, MOST_NODES, int(np.searchsorted(tree.depths, MOST_LEVELS)))
+    n_shown = min(tree.n_nodes, MAX_TREE_NODES, int(np.searchsorted(tree.depths, MAX_TREE_LEVELS)))
     scores = {} if evaluation is None else _scores(tree, evaluation)
     counts = np.zeros(tree.n_nodes, np.int64) if weights is None else np.diff(weights.weights.row_ends)
     children: list[list[int]] = [[] for _ in range(n_shown)]
@@ -137,7 +142,7 @@ def open_tree(
         adds = name[len(above) :].lstrip("/.:>| ") if above and name.startswith(above) else ""
         nodes.append(
             Node(
-                adds or name,  # what a path adds to that of the node above
+                adds or name,  # the last part of a path
                 name,
                 is_inner,
                 int(counts[node]),

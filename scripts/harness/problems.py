@@ -41,9 +41,9 @@ class Problem:
     @classmethod
     def of_recipe(cls, name: str) -> Problem:
         """The data of a ready-made recipe, with its split."""
-        from crfqn.recipes import load_recipe, prepare
+        from crfqn.recipes import load_recipe, prepare_data
 
-        data = prepare(load_recipe(name))
+        data = prepare_data(load_recipe(name))
         if hasattr(data.X_train, "offsets"):
             return cls(data.X_train, data.y_train, data.X_test, data.y_test)
         matrices = narrow(data.X_train), narrow(data.X_test)

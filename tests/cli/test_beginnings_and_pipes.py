@@ -14,7 +14,7 @@ from crfqn import load
 from crfqn.data.files import START_SIZE, read_start
 from crfqn.errors import DataError
 from crfqn.readers.registry import first_lines, read
-from crfqn.recipes import prepare
+from crfqn.recipes import prepare_data
 from crfqn.recipes.finding import recipe_of_options
 
 COLUMNS = "Ann B-PER\nLee I-PER\nlives O\n\nBob B-PER\nsings O\n\n"
@@ -123,7 +123,7 @@ class TestPipes:
         os.close(sender)
         recipe = recipe_of_options(f"/dev/fd/{receiver}")
         assert (recipe.name, recipe.data.format) == ("model", "conll")
-        assert prepare(recipe).y_train == [["B-PER", "I-PER", "O"], ["B-PER", "O"]]
+        assert prepare_data(recipe).y_train == [["B-PER", "I-PER", "O"], ["B-PER", "O"]]
         os.close(receiver)
 
     def test_without_an_end(self):

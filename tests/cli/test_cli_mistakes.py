@@ -50,7 +50,7 @@ class TestMistakes:
         for command_name in ("predict", "evaluate"):
             assert_mistake(here(command_name, model, "gone", cwd=tmp_path), 2, "gone: there is no such file")
             assert_mistake(here(command_name, model, ".", cwd=tmp_path), 2, "a folder")
-            assert_mistake(here(command_name, model, "words", cwd=tmp_path), 2, "'dog' is no pixel")
+            assert_mistake(here(command_name, model, "words", cwd=tmp_path), 2, "'dog' is not a pixel")
         (tmp_path / "bare").write_text("\tp0_0:16\n")
         assert_mistake(here("evaluate", model, "bare", cwd=tmp_path), 2, "no labels")
         assert_mistake(here("inspect", model, "--label", "x", cwd=tmp_path), 2, "no label 'x'")

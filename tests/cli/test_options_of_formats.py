@@ -11,7 +11,7 @@ from crfqn import load
 from crfqn.data.file_parts import read_parts
 from crfqn.errors import CommentWarning, DataError, RecipeError
 from crfqn.readers import FORMATS, read
-from crfqn.recipes import prepare
+from crfqn.recipes import prepare_data
 from crfqn.recipes.schema import parse_recipe
 from crfqn.recipes.sources import check_options
 
@@ -74,7 +74,7 @@ def test_an_option_is_taken_or_refused(tmp_path, name, option):
         check_options(recipe)
         return
     with pytest.raises(RecipeError, match="has no such option; it has ") as info:
-        prepare(recipe)
+        prepare_data(recipe)
     assert {*str(info.value).partition("it has ")[2].split(", ")} == (TAKEN[name] or {"none of this kind"})
 
 

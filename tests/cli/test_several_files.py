@@ -7,7 +7,7 @@ from command_line import run_here
 
 import crfqn
 from crfqn.cli.app import app
-from crfqn.recipes import load_recipe, prepare
+from crfqn.recipes import load_recipe, prepare_data
 
 FILES = {
     "a.conll": "one A\ntwo B\n\n",
@@ -122,7 +122,7 @@ class TestTraining:
                 f'name = "mine"\ntitle = "Mine"\n[data]\ntrain = {train}\ntest = "parts"\n'
                 '[features]\nkind = "words"\n[objective]\nl1 = 1.0\n'
             )
-            prepared = prepare(load_recipe(recipe))
+            prepared = prepare_data(load_recipe(recipe))
             assert prepared.y_train == prepared.y_test == [["A", "B"], ["C", "B"], ["D"]]
 
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from crfqn import MulticlassCRF, Tagger, load
 from crfqn.errors import InputError
-from crfqn.recipes import build_estimator, prepare
+from crfqn.recipes import build_estimator, prepare_data
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.service.labelling import LabelRequest, LabelService
 
@@ -43,7 +43,7 @@ def test_a_model_is_that_of_columns_made_by_hand(tmp_path, monkeypatch):
     frame.to_csv(tmp_path / "t.csv", index=False)
     monkeypatch.chdir(tmp_path)
     recipe = recipe_of_options("t.csv", structure="flat", drop="id")
-    model = build_estimator(recipe, l1=0.1, tol=1e-8).fit(prepare(recipe).X_train, frame["animal"])
+    model = build_estimator(recipe, l1=0.1, tol=1e-8).fit(prepare_data(recipe).X_train, frame["animal"])
     size = (frame["size"] - frame["size"].mean()) / frame["size"].std(ddof=0)
     X = np.column_stack([size, frame["colour"] == 'blue, "dark"', frame["colour"] == "red"]).astype(float)
     expected = MulticlassCRF(l1=0.1, tol=1e-8, fit_intercept=True).fit(X, frame["animal"])
@@ -132,7 +132,8 @@ def test_decimal_commas_between_semicolons(tmp_path, header):
     frame.to_csv(tmp_path / "t.csv", index=False, header=header)
     frame.to_csv(tmp_path / "de.csv", index=False, header=header, sep=";", decimal=",")
     by_points, by_commas = (
-        prepare(recipe_of_options(str(tmp_path / file), structure="flat")) for file in ("t.csv", "de.csv")
+        prepare_data(recipe_of_options(str(tmp_path / file), structure="flat"))
+        for file in ("t.csv", "de.csv")
     )
     assert by_commas.feature_names == by_points.feature_names
     assert len(by_points.feature_names) == 3

@@ -42,7 +42,7 @@ def test_settings_are_refused_before_the_data_are_read_or_encoded(
 
     monkeypatch.setattr(crfqn.ChainCRF, "fit", never)
     if options[0] != "--class-weight":  # which are checked by the labels of the data
-        monkeypatch.setattr(crfqn.cli.training, "prepare", never)
+        monkeypatch.setattr(crfqn.cli.training, "prepare_data", never)
     assert_mistake(here(command, "--data", "t.conll", *options), 2, *words)
 
 

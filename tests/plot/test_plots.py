@@ -75,7 +75,7 @@ class TestConvergence:
         nothing = np.full(3, np.nan)
         display = ConvergenceDisplay(np.arange(3.0), nothing, nothing, nothing).plot()
         words = [text.get_text() for axes in display.ax_ for text in axes.texts]
-        assert words == ["nothing is known of the distance", "not known"]
+        assert words == ["the distance is not known", "not known"]
         display.figure_.canvas.draw()
 
     def test_bad_input(self, flat):

@@ -23,7 +23,7 @@ from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeErro
 from crfqn.metrics import chunk_f1_score
 from crfqn.readers.conll import read_conll
 from crfqn.readers.datasets import read_files
-from crfqn.recipes import load_recipe, prepare
+from crfqn.recipes import load_recipe, prepare_data
 
 TEXT = "He PRP B-NP\nreckons VBZ B-VP\nthe DT B-NP\ndeficit NN I-NP\n\n\n  \nIt PRP B-NP\n. . O\n"
 RECIPE = """
@@ -204,7 +204,7 @@ class TestRecipe:
 
     def test_both_parts_have_the_columns_of_the_training(self, path, file):
         file("He PRP B-NP\nsaw VBD B-VP\n", "test.txt")
-        data = prepare(load_recipe(path))
+        data = prepare_data(load_recipe(path))
         assert data.X_train.feature_names == data.X_test.feature_names == data.feature_names
         assert rows_of(data.X_test) == [["__BOS__", "w[0]=He"], ["__EOS__"]]
 
@@ -237,7 +237,7 @@ class TestRecipe:
         )
         recipe = load_recipe(path)
         assert "ends" not in recipe.as_dict()["features"]
-        data = prepare(recipe)
+        data = prepare_data(recipe)
         model = ChainCRF(l1=0.1, all_possible_states=False).fit(data.X_train, data.y_train)
         assert model.predict(data.X_test)[1] == ["B-NP", "O"]
         model.save(tmp_path / "mine.crfqn", {"recipe": recipe.as_dict(), "recipe_source": str(path)})
@@ -249,7 +249,7 @@ class TestRecipe:
         with pytest.raises(
             RecipeError, match=r"my.template: line 2: expected a pattern that begins with U or B"
         ):
-            prepare(recipe)
+            prepare_data(recipe)
 
     def test_a_recipe_of_templates_names_a_file(self, path):
         path.write_text(RECIPE.replace('"windows"', '"templates"').replace("templates = ", "# "))
@@ -259,7 +259,7 @@ class TestRecipe:
     def test_images_have_no_columns(self, path):
         path.write_text(RECIPE.replace('train = "train.txt"\ntest = "test.txt"', 'dataset = "digits"'))
         with pytest.raises(RecipeError, match="'digits' has images; use \"pixel-pairs\""):
-            prepare(load_recipe(path))
+            prepare_data(load_recipe(path))
 
     def test_on_the_command_line(self, path, monkeypatch, tmp_path):
         def run(*arguments, **options):
@@ -279,7 +279,7 @@ class TestRecipe:
 def conll2000():
     if not dataset("conll2000").locate():
         pytest.skip("needs conll2000/train.txt.gz and conll2000/test.txt.gz in CRFQN_DATA")
-    return prepare(load_recipe("conll2000"))
+    return prepare_data(load_recipe("conll2000"))
 
 
 class TestSharedTask:

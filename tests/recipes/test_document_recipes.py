@@ -13,7 +13,7 @@ from crfqn.model.featurizers import read_featurizer
 from crfqn.readers.images import make_digit_strings
 from crfqn.readers.labelled_items import Documents
 from crfqn.readers.labelled_text import read_labelled_texts
-from crfqn.recipes import build_estimator, load_recipe, observe, prepare
+from crfqn.recipes import build_estimator, load_recipe, observe, prepare_data
 from crfqn.recipes.schema import parse_recipe
 from crfqn.taxonomy.tree import LabelTree
 
@@ -141,7 +141,7 @@ def restored(table, path="m"):
 class TestNumbers:
     def test_columns_of_the_training_part(self, recipe_of):
         recipe = recipe_of(NUMBERS)
-        data = prepare(recipe)
+        data = prepare_data(recipe)
         assert data.feature_names == ["0", "3", "9"]
         np.testing.assert_array_equal(data.X_train.toarray(), [[2, 4, 0], [0, 1, -8], [0, 2, 0]])
         np.testing.assert_array_equal(data.X_test.toarray(), [[0, 0, 4]])  # feature 5 is new
@@ -151,7 +151,7 @@ class TestNumbers:
         assert (data.X_test != observe(recipe).X).nnz == 0
 
     def test_scale(self, recipe_of):
-        data = prepare(recipe_of(NUMBERS.replace("[structure]", 'scale = "max-abs"\n[structure]')))
+        data = prepare_data(recipe_of(NUMBERS.replace("[structure]", 'scale = "max-abs"\n[structure]')))
         np.testing.assert_array_equal(data.X_train.toarray(), [[1, 1, 0], [0, 0.25, -1], [0, 0.5, 0]])
         np.testing.assert_array_equal(data.X_test.toarray(), [[0, 0, 0.5]])
 
@@ -161,7 +161,7 @@ class TestNumbers:
         matrix = csr_array(np.array([[2.0, 0, 4, 0], [0, 0, 1, 2], [1, 1, 1, 1]]))
         as_dataset(Documents(matrix, ["a", "b", "a"], None, 2, names))
         recipe = recipe_of(STDLIB.replace('"text"', '"given"').replace('"taxonomy"', '"flat"'))
-        data = prepare(recipe)
+        data = prepare_data(recipe)
         assert data.feature_names == (["0", "2", "3"] if names is None else ["p", "r", "s"])
         first = 0 if names is None else 1
         (folder / "new.txt").write_text(f"0 {first}:5 {first + 1}:6 {first + 3}:7 99:1\n")
@@ -170,7 +170,7 @@ class TestNumbers:
 
     def test_what_a_model_file_keeps(self, recipe_of):
         recipe = recipe_of(NUMBERS.replace("[structure]", 'scale = "max-abs"\n[structure]'))
-        data = prepare(recipe)
+        data = prepare_data(recipe)
         table = json.loads(json.dumps(data.features.as_dict(np.array([0, 2]))))
         assert table == {
             "kind": "given", "n_columns": 3, "columns": [0, 2], "sources": [0, 9], "names": None, "scales": [2, 8],
@@ -190,7 +190,7 @@ class TestTexts:
     def test_as_scikit_learn(self, recipe_of):
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        data = prepare(recipe_of(TEXTS, POSTS, NEW_POSTS))
+        data = prepare_data(recipe_of(TEXTS, POSTS, NEW_POSTS))
         texts = read_labelled_texts(recipe_of(TEXTS, POSTS, NEW_POSTS).source.parent / "train.txt").inputs
         vectorizer = TfidfVectorizer()
         np.testing.assert_array_equal(data.X_train.toarray(), vectorizer.fit_transform(texts).toarray())
@@ -204,7 +204,7 @@ class TestTexts:
     def test_what_a_model_file_keeps(self, recipe_of, norm, weighting, more):
         options = f'norm = "{norm}"\nweighting = "{weighting}"\n{more}\n[structure]'
         recipe = recipe_of(TEXTS.replace("[structure]", options), POSTS, NEW_POSTS)
-        data = prepare(recipe)
+        data = prepare_data(recipe)
         used = np.array([data.feature_names.index(word) for word in ["cats"]])
         features = restored(json.loads(json.dumps(data.features.as_dict(used))))
         found = features.transform(["cats and dogs", "fish", "and and birds"])
@@ -216,7 +216,7 @@ class TestTexts:
 
     def test_no_word_with_a_weight(self, recipe_of):
         recipe = recipe_of(TEXTS.replace("[structure]", 'norm = "none"\n[structure]'), POSTS, NEW_POSTS)
-        table = prepare(recipe).features.as_dict(np.array([], int))
+        table = prepare_data(recipe).features.as_dict(np.array([], int))
         assert table == {
             "kind": "text", "weighting": "count", "norm": "none", "sublinear_tf": False, "n_columns": 5, "columns": [],
             "words": [], "rules": "unicode",
@@ -232,7 +232,7 @@ class TestTexts:
     )
     def test_no_words(self, recipe_of, text, message):
         with pytest.raises(RecipeError, match=rf"\[features\] has no words: {message}"):
-            prepare(recipe_of(TEXTS, text, NEW_POSTS))
+            prepare_data(recipe_of(TEXTS, text, NEW_POSTS))
 
     def test_the_lines_of_a_file(self, tmp_path):
         path = tmp_path / "posts"
@@ -248,7 +248,7 @@ class TestTexts:
 
     def test_blank_lines_may_be_documents(self, recipe_of, folder, tmp_path):
         recipe = recipe_of(TEXTS, POSTS, NEW_POSTS)
-        features = prepare(recipe).features
+        features = prepare_data(recipe).features
         for end in ("\n", ""):
             (folder / "new.txt").write_text(f"cats\n\n \nb\tcats{end}")
             assert observe(recipe, folder / "new.txt", features).X.shape[0] == 2
@@ -258,7 +258,7 @@ class TestTexts:
 
     def test_new_files_may_have_labels(self, recipe_of, folder):
         recipe = recipe_of(TEXTS, POSTS, NEW_POSTS)
-        features = prepare(recipe).features
+        features = prepare_data(recipe).features
         (folder / "new.txt").write_text("cats\nb\tcats\n")
         observed = observe(recipe, folder / "new.txt", features)
         assert observed.y == ["", "b"]
@@ -272,16 +272,16 @@ class TestTaxonomies:
     def test_of_a_file(self, recipe_of):
         train = TRAIN.replace("a/", "")
         recipe = recipe_of(NUMBERS + 'taxonomy = "tree.txt"', train, tree_txt="a x\na y\nb\nc d\n")
-        assert prepare(recipe).taxonomy.names == ("a", "b", "c", "x", "y", "d")
+        assert prepare_data(recipe).taxonomy.names == ("a", "b", "c", "x", "y", "d")
 
     def test_of_paths_with_another_separator(self, recipe_of):
-        tree = prepare(recipe_of(NUMBERS + 'separator = "."', TRAIN.replace("/", "."))).taxonomy
+        tree = prepare_data(recipe_of(NUMBERS + 'separator = "."', TRAIN.replace("/", "."))).taxonomy
         assert tree.names == ("a", "b", "a.x", "a.y")
 
     def test_is_inferred_from_the_training_part_only(self, recipe_of):
-        expected = prepare(recipe_of(NUMBERS))
+        expected = prepare_data(recipe_of(NUMBERS))
         for label in ("c/z", "a", "a/y/z"):
-            data = prepare(recipe_of(NUMBERS, test=f"b 9:1\n{label} 9:1\n"))
+            data = prepare_data(recipe_of(NUMBERS, test=f"b 9:1\n{label} 9:1\n"))
             assert data.taxonomy.names == expected.taxonomy.names
             assert data.y_test == ["b", label]
             assert (data.is_inferred, data.given_taxonomy) == (True, None)
@@ -295,21 +295,21 @@ class TestTaxonomies:
 
     def test_the_estimator_infers_with_the_separator(self, recipe_of):
         recipe = recipe_of(NUMBERS + 'separator = "."', TRAIN.replace("/", "."), "a.z 9:1\n")
-        data = prepare(recipe)
+        data = prepare_data(recipe)
         model = build_estimator(recipe, taxonomy=data.given_taxonomy).fit(data.X_train, data.y_train)
         assert model.tree_.names == data.taxonomy.names == ("a", "b", "a.x", "a.y")
 
     def test_one_that_is_given_has_the_labels_of_the_test_part(self, recipe_of):
         recipe = recipe_of(NUMBERS + 'taxonomy = "tree.txt"', tree_txt="a/x\na/y\nb\nc/z\n")
-        data = prepare(recipe)
+        data = prepare_data(recipe)
         assert data.given_taxonomy is data.taxonomy
         with pytest.raises(
             RecipeError, match=r"test\.txt, line 3: the taxonomy of 6 nodes has no node named 'c/y'"
         ):
-            prepare(recipe_of(NUMBERS + 'taxonomy = "tree.txt"', test="# c\nc/z 9:1\nc/y 9:1\n"))
+            prepare_data(recipe_of(NUMBERS + 'taxonomy = "tree.txt"', test="# c\nc/z 9:1\nc/y 9:1\n"))
 
     def test_flat_recipes_have_none(self, recipe_of):
-        assert prepare(recipe_of(FLAT)).taxonomy is None
+        assert prepare_data(recipe_of(FLAT)).taxonomy is None
 
     @pytest.mark.parametrize(
         ("more", "files", "message"),
@@ -329,20 +329,20 @@ class TestTaxonomies:
     )  # fmt: skip
     def test_labels_that_do_not_fit(self, recipe_of, more, files, message):
         with pytest.raises(RecipeError, match=message):
-            prepare(recipe_of(NUMBERS + more, **files))
+            prepare_data(recipe_of(NUMBERS + more, **files))
 
     def test_documents_may_stop_at_inner_nodes(self, recipe_of):
         recipe = recipe_of(NUMBERS + 'labels = "nodes"', test="a 9:1\n")
-        assert prepare(recipe).y_test == ["a"]
+        assert prepare_data(recipe).y_test == ["a"]
         assert build_estimator(recipe).labels == "nodes"
 
     def test_a_missing_or_broken_file(self, recipe_of):
         text = NUMBERS + 'taxonomy = "tree.txt"'
         with pytest.raises(DataError, match=r"tree\.txt: no such file") as caught:
-            prepare(recipe_of(text))
+            prepare_data(recipe_of(text))
         assert not isinstance(caught.value, DataUnavailableError)  # nothing to be fetched
         with pytest.raises(DataError, match=r"tree\.txt: the taxonomy has a cycle"):
-            prepare(recipe_of(text, tree_txt="a b\nb a\n"))
+            prepare_data(recipe_of(text, tree_txt="a b\nb a\n"))
 
 
 class TestData:
@@ -361,16 +361,16 @@ class TestData:
         ):  # fmt: skip
             as_dataset(data)
             with pytest.raises(RecipeError, match=message.replace(".*", "the dataset 'stdlib'")):
-                prepare(recipe_of(text))
+                prepare_data(recipe_of(text))
         with pytest.raises(RecipeError, match=r"pixel-pairs\": the dataset 'stdlib' has no images in seq"):
             observe(recipe_of(chain), "any.txt")
 
     def test_a_permutation(self, recipe_of, as_dataset):
         as_dataset(Documents(csr_array(np.eye(9)), list("abcabcabc"), None, None))
         flat = STDLIB.replace('"taxonomy"', '"flat"').replace('"text"', '"given"')
-        with pytest.raises(RecipeError, match="brings no split of its own"):
-            prepare(recipe_of(flat))
-        data = prepare(recipe_of(flat + "[data.split]\nkind = 'permutation'\nseed = 5\ntrain = 6"))
+        with pytest.raises(RecipeError, match="has no split"):
+            prepare_data(recipe_of(flat))
+        data = prepare_data(recipe_of(flat + "[data.split]\nkind = 'permutation'\nseed = 5\ntrain = 6"))
         order = np.random.RandomState(5).permutation(9)
         assert data.y_train == ["abc"[item % 3] for item in order[:6]]
         assert data.X_train.shape == (6, 6)
@@ -387,13 +387,13 @@ class TestData:
     )
     def test_files_that_cannot_train(self, recipe_of, text, train, message):
         with pytest.raises(DataError, match=message):
-            prepare(recipe_of(text, train, NEW_POSTS if text == TEXTS else TEST))
+            prepare_data(recipe_of(text, train, NEW_POSTS if text == TEXTS else TEST))
 
     def test_missing_data_says_how_to_go_on(self, monkeypatch, tmp_path):
         monkeypatch.setenv("CRFQN_CACHE", str(tmp_path))
         monkeypatch.delenv("CRFQN_DATA", raising=False)
         with pytest.raises(DataUnavailableError) as caught:
-            prepare(load_recipe("lshtc1"))
+            prepare_data(load_recipe("lshtc1"))
         for part in ("crfqn data get lshtc1-task2", "cat_hier.txt", "crfqn train models/stdlib"):
             assert part in str(caught.value)
 
@@ -480,7 +480,7 @@ class TestEstimators:
     def test_rankings(self, recipe_of):
         text = NUMBERS.replace('"taxonomy"', '"ranking"') + '[objective]\nthreshold = "label"'
         recipe = recipe_of(text, train="a,b 0:2 3:4\na 3:1\nb,c 3:2\n", test="c 3:4\n")
-        data = prepare(recipe)
+        data = prepare_data(recipe)
         assert (data.y_train, data.y_test) == ([["a", "b"], ["a"], ["b", "c"]], [["c"]])
         estimator = build_estimator(recipe)
         assert (type(estimator).__name__, estimator.threshold) == ("MultilabelRanker", "label")
@@ -497,7 +497,7 @@ class TestEstimators:
 @pytest.fixture(scope="module")
 def stdlib(collected):
     with collected():
-        return prepare(load_recipe("stdlib"))
+        return prepare_data(load_recipe("stdlib"))
 
 
 class TestStdlib:
@@ -523,7 +523,7 @@ REAL_DATA = os.environ.get("CRFQN_DATA")
     ],
 )
 def test_real_documents_are_prepared(name, n_train, n_test, n_features, n_nodes):
-    data = prepare(load_recipe(name))
+    data = prepare_data(load_recipe(name))
     assert (data.X_train.shape, data.X_test.shape) == ((n_train, n_features), (n_test, n_features))
     assert (len(data.y_train), len(data.y_test)) == (n_train, n_test)
     assert data.X_train.max() <= 1

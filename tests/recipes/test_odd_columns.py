@@ -12,7 +12,7 @@ from crfqn.data.numbering import counts_rows, increasing_columns
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import ColumnWarning
 from crfqn.readers.tables import has_header, titles
-from crfqn.recipes import prepare
+from crfqn.recipes import prepare_data
 from crfqn.recipes.schema import parse_recipe
 
 N = 12
@@ -26,7 +26,7 @@ def prepared(path, structure="flat", kind="table", **data):
     }  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        made = prepare(parse_recipe(table, path.parent / "recipe.toml"))
+        made = prepare_data(parse_recipe(table, path.parent / "recipe.toml"))
     assert {warning.category for warning in caught} <= {ColumnWarning}
     return [str(warning.message) for warning in caught], made
 

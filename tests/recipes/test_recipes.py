@@ -18,7 +18,7 @@ from crfqn.datasets import list_datasets
 from crfqn.errors import CrfqnError, DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.readers.datasets import bundled
 from crfqn.readers.images import make_digit_strings
-from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recipe, observe, prepare
+from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recipe, observe, prepare_data
 from crfqn.recipes.finding import skeleton
 from crfqn.recipes.schema import parse_recipe
 
@@ -145,7 +145,7 @@ def test_bad_recipes_say_where_what_and_what_is_allowed(recipe_file, text, messa
 
 
 def test_digits_are_prepared():
-    data = prepare(load_recipe("digits"))
+    data = prepare_data(load_recipe("digits"))
     assert (len(data.X_train), len(data.y_train)) == (1500, 1500)
     assert (len(data.X_test), len(data.y_test)) == (300, 300)
     assert data.X_train.n_features == 64 + 64 * 63 // 2 + 1
@@ -159,31 +159,31 @@ def test_digits_are_prepared():
 
 def test_a_permutation_cuts_items(recipe_file):
     text = DIGITS + "[data.split]\nkind = 'permutation'\nseed = 5\ntrain = {}"
-    data = prepare(load_recipe(recipe_file(text.format(1700))))
+    data = prepare_data(load_recipe(recipe_file(text.format(1700))))
     order = np.random.RandomState(5).permutation(1800)
     labels = make_digit_strings().labels
     assert data.y_train == [labels[item] for item in order[:1700]]
     assert data.y_test == [labels[item] for item in order[1700:]]
     with pytest.raises(RecipeError, match=r"\[data.split\] train = 1800: expected 1 to 1799"):
-        prepare(load_recipe(recipe_file(text.format(1800))))
+        prepare_data(load_recipe(recipe_file(text.format(1800))))
 
 
 def test_unknown_datasets_and_splits_that_are_not_there(recipe_file, monkeypatch, tmp_path):
     with pytest.raises(RecipeError, match=r"recipe\.toml: \[data\] dataset: there is no dataset 'digit'"):
-        prepare(load_recipe(recipe_file(DIGITS.replace("digits", "digit"))))
+        prepare_data(load_recipe(recipe_file(DIGITS.replace("digits", "digit"))))
     labeled = make_digit_strings(3, 2)
     monkeypatch.setattr(
         "crfqn.datasets.Dataset.load", lambda self: type(labeled)(labeled.inputs, labeled.labels)
     )
-    with pytest.raises(RecipeError, match="brings no split of its own"):
-        prepare(load_recipe(recipe_file(DIGITS)))
+    with pytest.raises(RecipeError, match="has no split"):
+        prepare_data(load_recipe(recipe_file(DIGITS)))
 
 
 def test_missing_data_says_how_to_go_on(monkeypatch, tmp_path):
     monkeypatch.setenv("CRFQN_CACHE", str(tmp_path))
     monkeypatch.delenv("CRFQN_DATA", raising=False)
     with pytest.raises(DataUnavailableError) as caught:
-        prepare(load_recipe("models/ocr"))
+        prepare_data(load_recipe("models/ocr"))
     for part in ("crfqn data get ocr", "CRFQN_DATA", "letter.data.gz", "crfqn train models/digits"):
         assert part in str(caught.value)
 
@@ -191,17 +191,17 @@ def test_missing_data_says_how_to_go_on(monkeypatch, tmp_path):
 def test_attribute_files_beside_the_recipe(recipe_file, tmp_path):
     path = recipe_file(ATTRIBUTES)
     with pytest.raises(DataError, match="no such file"):
-        prepare(load_recipe(path))
+        prepare_data(load_recipe(path))
     (path.parent / "train.txt").write_text("A\tx\nB\ty:2\n\nA\tx\n")
     (path.parent / "test.txt").write_text("B\ty\n")
     recipe = load_recipe(path)
-    data = prepare(recipe)
+    data = prepare_data(recipe)
     assert (data.X_train, data.y_train) == ([[{"x": 1.0}, {"y": 2.0}], [{"x": 1.0}]], [["A", "B"], ["A"]])
     assert (data.X_test, data.y_test, data.feature_names) == ([[{"y": 1.0}]], [["B"]], None)
     assert observe(recipe).y == [["B"]]
     (path.parent / "train.txt").write_text("A\tx\n\tx\n")
     with pytest.raises(DataError, match=r"train\.txt, line 2: no label; expected"):
-        prepare(recipe)
+        prepare_data(recipe)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_positions_without_a_label_are_named(recipe_file, tmp_path, text, train,
     for name in ("train.txt", "test.txt"):
         (path.parent / name).write_text(train)
     with pytest.raises(DataError, match=message):
-        prepare(load_recipe(path))
+        prepare_data(load_recipe(path))
 
 
 def test_new_files_get_the_same_features(tmp_path):
@@ -232,7 +232,7 @@ def test_new_files_get_the_same_features(tmp_path):
     table, text = tmp_path / "new.gz", tmp_path / "new.txt"
     table.write_bytes(gzip.compress("\n".join(rows).encode()))
     text.write_text("\n".join(lines))
-    expected = prepare(recipe).X_train[0]
+    expected = prepare_data(recipe).X_train[0]
     for path in (table, text):
         observed = observe(recipe, path)
         assert observed.y == [labels]
@@ -245,7 +245,7 @@ def test_new_files_get_the_same_features(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1\tp0_0\n1\tp9_0\n", "line 2: 'p9_0' is no pixel; expected p<row>_<column> within 8x8"),
+        ("1\tp0_0\n1\tp9_0\n", "line 2: 'p9_0' is not a pixel; expected p<row>_<column> within 8x8"),
         ("1\tp0_0\n\tp1_0\n", "no label, as at 1 of 2 positions|1 of 2 positions have no label"),
         ("1\ta\t-1\t1\t1\t0\t0\t1\n", r"line 1: expected 70 columns \(64 of them pixels\), got 8"),
     ],
@@ -344,7 +344,7 @@ REAL_DATA = os.environ.get("CRFQN_DATA")
 
 @pytest.mark.skipif(not REAL_DATA, reason="CRFQN_DATA names no folder with the real files")
 def test_real_letters_are_prepared():
-    data = prepare(load_recipe("models/ocr"))
+    data = prepare_data(load_recipe("models/ocr"))
     assert (len(data.X_train), len(data.X_test), data.X_train.n_features) == (6216, 661, 8257)
     assert data.X_train.n_positions + data.X_test.n_positions == 52152
 

@@ -20,7 +20,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.metrics import SpanCounts, expected_calibration_error
 from crfqn.metrics.evaluation import score
 from crfqn.report import make_report, write_report
-from crfqn.report.evaluation_section import MOST_LABELS, MOST_POSITIONS, Errors, EvaluationSection
+from crfqn.report.evaluation_section import MAX_MATRIX_LABELS, MAX_SHOWN_POSITIONS, Errors, EvaluationSection
 from crfqn.report.facts import ending, parameters
 from crfqn.report.images import Pixels
 from crfqn.report.weights import open_tree, strongest
@@ -103,7 +103,7 @@ def test_settings_are_shown_as_they_were_used():
 
 
 def test_of_many_labels_those_with_errors_are_in_the_picture():
-    y = [f"label {number:03d}" for number in range(MOST_LABELS + 5)] * 2
+    y = [f"label {number:03d}" for number in range(MAX_MATRIX_LABELS + 5)] * 2
     predicted = [*y[:-1], y[0]]
     found = EvaluationSection(None, y, predicted, None)
     picture = found.confusion()
@@ -201,7 +201,7 @@ class TestErrors:
         model = ChainCRF(l1=0.1).fit(X, y)
         wrong = [[*y[0][:100], "B", *y[0][101:]]]
         (error,) = errors_of(model, X, wrong, 5)
-        assert len(error.positions) == MOST_POSITIONS
+        assert len(error.positions) == MAX_SHOWN_POSITIONS
         assert error.n_before + len(error.positions) + error.n_after == 120
         assert [error.n_before + t for t, position in enumerate(error.positions) if position.is_wrong] == [
             100
