@@ -112,7 +112,14 @@ def space_of(
     bigrams = NO_COLUMNS if vocabulary is None else vocabulary.bigram_columns
     runs = transitions.scheme, tuple(transitions.once or ())
     return SequenceSpace(
-        n_features, classes, vocabulary, rules, *runs, bigrams, n_dense=n_dense, loss=settings.loss
+        n_features,
+        classes,
+        vocabulary,
+        rules,
+        *runs,
+        bigram_columns=bigrams,
+        n_dense=n_dense,
+        loss=settings.loss,
     )
 
 

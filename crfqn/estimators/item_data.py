@@ -110,10 +110,10 @@ def space_of(settings: Any, labels: LabelIndex, columns: Columns) -> ItemSpace:
         labels,
         settings.KIND,
         columns.feature_names,
-        bool(settings.fit_intercept),
         not settings.penalize_intercept,
         settings.is_centered(labels),
         getattr(settings, "taxonomy", None) is not None,
+        has_constant=bool(settings.fit_intercept),
         n_dense=columns.n_dense_,
         loss=getattr(settings, "loss", "logistic"),
     )

@@ -129,7 +129,8 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
         return linear_solver(self, FOR_MARGINS, FOR_MARGINS)
 
     def chosen_labels(self, scores: Vector) -> NDArray[np.bool_]:
-        return self.current_model.thresholds.chosen(scores)
+        thresholds = self.current_model.thresholds
+        return scores > (scores @ thresholds.coef)[:, None] + thresholds.intercept
 
     def rank(self, X: Any, k: int | None = None) -> NDArray:
         """Return the k labels of the largest scores of each item, (n_items, k), the largest first; k: all by default.

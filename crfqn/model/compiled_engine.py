@@ -1,10 +1,8 @@
-"""The engine of compiled code, for many items: scores by feature, inference in lanes and threads.
+"""Scores and inference by compiled code, for many items.
 
-Items given by name and small matrices are scored entry by entry, without matrix, store of features or threads; arrays
-and CSR matrices by matrix products where many weights are not zero; all else feature by feature through a store, which
-says what is wrong with it.
-
-Shapes: I items, N positions, F features, K nodes of the structure (flat: the classes; a chain: its labels).
+Items given by name and small matrices are scored entry by entry; arrays and CSR matrices by matrix products if many
+weights are not 0; all others feature by feature through a `FeatureStore`, whose checks name invalid values. Shapes: I
+items, N positions, F features, K nodes of the structure (classes, or labels of a chain).
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
@@ -23,6 +21,7 @@ from crfqn.arrays import Labels, Vector
 from crfqn.data.encoding import Sequences, encode_new
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
+from crfqn.data.inputs import ItemsLike
 from crfqn.data.items import Items
 from crfqn.data.label_arrays import encode_allowed_labels, split_by_item
 from crfqn.data.matrices import is_plain_array
@@ -41,16 +40,19 @@ from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
 from crfqn.structures.contexts import Contexts
 from crfqn.structures.item_chain import BestPath
 from crfqn.structures.span_rules import SpanRules, Spans
-from crfqn.structures.structure import NO_EDGES
+from crfqn.structures.structure import NO_EDGES, Inference
 from crfqn.threads import MIN_POOL_OPERATIONS, N_PARTS, Pool, cut_into_parts, single_threaded_blas
 
-SORTING = 4  # operations for an entry whose feature has no weight
-FEW = 16  # items: making a table of the weights takes about as long as the products of that many
-# Entries of CSR rows are put into a store one by one, which takes as long as products with so many states; with more of
-# them, a table that is not half full has more products than weights to make up for.
-FEW_STATES, HALF_FULL = 64, 0.5
-POSITIONS = 4096  # items of a product: a thread's share, whatever their number
-UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}  # by the size of the bytes of indices
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+ENTRY_OPERATIONS = 4  # cost of an entry without weights, in operations, when work is divided among threads
+MIN_TABLE_ITEMS = 16  # items whose products take about as long as making a table of the weights
+# CSR rows are multiplied by a table for up to this number of states, as making a store takes as long as so many
+# products; for more states only if this fraction of the table is other than 0.
+MAX_SPARSE_STATES, MIN_TABLE_DENSITY = 64, 0.5
+ITEMS_PER_PRODUCT = 4096  # items of a matrix product: the share of a thread, whatever the number of items
+UNSIGNED_DTYPES = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}  # by the size of an index in bytes
 
 
 class Scorer(NamedTuple):
@@ -61,16 +63,16 @@ class Scorer(NamedTuple):
     pool: Pool
 
     def scores(self, items: Sequences | TokenRows) -> Vector:
-        """Return the scores of all positions; InputError, naming the place, for what is not finite."""
+        """Return the scores of all positions; InputError, with the place, for values that are not finite."""
         scores = self.by_entry(items if isinstance(items, TokenRows) else items.matrix)
         if scores is not None:
             return scores
         matrix = items.matrix() if isinstance(items, TokenRows) else items.matrix
         return self.by_feature(FeatureStore.from_matrix(matrix, items.offsets, allow_empty=True))
 
-    def by_entry(self, rows: Any) -> Vector | None:
-        """Return the scores of `TokenRows`, or of a matrix (CSR or array) where that is little work; None for what goes
-        with a store, such as other forms and what needs checks that name what is wrong."""
+    def by_entry(self, rows: TokenRows | csr_array | NDArray) -> Vector | None:
+        """Return the scores of `TokenRows`, or of a small matrix (CSR or array). None if a store is needed: for
+        other formats, large matrices, and values that its checks have to name."""
         coef = self.coef
         arrays = rows.rows if isinstance(rows, TokenRows) else _rows(rows, coef)
         if arrays is None:
@@ -86,7 +88,7 @@ class Scorer(NamedTuple):
         scores = np.empty((coef.shape[0], row_ends.size - 1))
         intercept = np.require(self.intercept, np.float64, ["C", "W"])
         kernel_arrays = *arrays, heads, states, places, weights, intercept, scores
-        n_operations = columns.size * (SORTING + weights.size / heads.size)
+        n_operations = columns.size * (ENTRY_OPERATIONS + weights.size / heads.size)
         if n_operations < MIN_POOL_OPERATIONS or not isinstance(rows, TokenRows):
             return scores if score_entries(0, row_ends.size - 1, *kernel_arrays) else None
         cuts = cut_into_parts(row_ends, N_PARTS)
@@ -109,11 +111,11 @@ class Scorer(NamedTuple):
         return scores
 
     def blocks(self, X: Any, n_block: int) -> Iterator[Vector]:
-        """Yield the scores of the rows of a checked matrix, CSR, CSC or array, in blocks of at most `n_block`, reading
-        the columns of features with a weight only."""
+        """Yield the scores of the rows of a checked matrix (CSR, CSC or array), `n_block` rows or fewer at a time. Only
+        columns of features with a weight are read."""
         n_items, places = X.shape[0], self.coef.places
         is_array = is_plain_array(X)
-        is_quick = is_array and places.is_dense and (places.is_table or n_items >= FEW)
+        is_quick = is_array and places.is_dense and (places.is_table or n_items >= MIN_TABLE_ITEMS)
         if not is_quick and n_items <= n_block and (scores := self.by_entry(X)) is not None:
             yield scores
             return
@@ -122,7 +124,7 @@ class Scorer(NamedTuple):
         if is_quick or (not is_array and X.format == "csr" and self._fits_table(X)):
             table = self.coef.table()
             for first in range(0, n_items, n_block):
-                yield self._products(_stretch(X, first, first + n_block), table, places.columns)
+                yield self._products(_rows_between(X, first, first + n_block), table, places.columns)
             return
         features = places.kept
         narrow = self._replace(coef=WeightMatrix.of_sparse(self.coef.csr[:, features]))
@@ -133,64 +135,59 @@ class Scorer(NamedTuple):
                 FeatureStore.from_matrix(part, np.arange(part.shape[0] + 1), allow_empty=True)
             )
 
-    def _fits_table(self, rows: Any) -> bool:
-        """Return whether rows of a CSR matrix are sooner multiplied by a table of the weights than taken feature by
-        feature: where the table is full enough, and making it takes no longer than the products."""
+    def _fits_table(self, rows: csr_array) -> bool:
+        """Return whether a product of a CSR matrix with a table of the weights is faster than scores by feature: the
+        table is full enough, and making it takes no longer than the products."""
         places, (n_states, n_features) = self.coef.places, self.coef.shape
-        least = 0.0 if n_states <= FEW_STATES else HALF_FULL * places.kept.size * n_states
-        is_full = places.is_dense and self.coef.values.size >= least
+        minimum = 0.0 if n_states <= MAX_SPARSE_STATES else MIN_TABLE_DENSITY * places.kept.size * n_states
+        is_full = places.is_dense and self.coef.values.size >= minimum
         return is_full and (places.is_table or n_features <= rows.indices.size)
 
-    def _products(self, rows: Any, table: Vector, columns: Any) -> Vector:
-        """Return the scores of the rows of an array or a CSR matrix by matrix products; table: the weights of some
-        `columns`."""
+    def _products(self, rows: Any, table: Vector, columns: NDArray[np.int64] | slice) -> Vector:
+        """Return the scores of the rows of an array or a CSR matrix by matrix products with a table of the weights of
+        some `columns`."""
         n_items, is_sparse = rows.shape[0], hasattr(rows, "tocsr")
         scores = np.empty((table.shape[0], n_items))
         by_feature = np.ascontiguousarray(table.T) if is_sparse else table.T
 
         def run(part: int) -> None:
-            stretch = slice(part * POSITIONS, min((part + 1) * POSITIONS, n_items))
-            tile = _stretch(rows, stretch.start, stretch.stop)
+            chunk = slice(part * ITEMS_PER_PRODUCT, min((part + 1) * ITEMS_PER_PRODUCT, n_items))
+            tile = _rows_between(rows, chunk.start, chunk.stop)
             tile = tile if isinstance(columns, slice) else tile[:, columns]
             if is_sparse:
-                scores[:, stretch] = (tile @ by_feature).T
+                scores[:, chunk] = (tile @ by_feature).T
             else:
-                np.matmul(table, np.asarray(tile, np.float64).T, out=scores[:, stretch])
-            scores[:, stretch] += self.intercept[:, None]
+                np.matmul(table, np.asarray(tile, np.float64).T, out=scores[:, chunk])
+            scores[:, chunk] += self.intercept[:, None]
 
         n_operations = table.shape[0] * float(rows.indices.size if is_sparse else rows.size)
         with single_threaded_blas() if n_operations >= MIN_POOL_OPERATIONS else nullcontext():
-            self.pool.each(-(-n_items // POSITIONS), run, n_operations)
+            self.pool.each(-(-n_items // ITEMS_PER_PRODUCT), run, n_operations)
         return scores
 
 
 @dataclass(eq=False)
 class EncodedItems(Items):
-    """Sequences whose features and chains are made already; `columns`: of the chain's bigram features."""
+    """Sequences with their features and chain, to be labelled repeatedly; `columns`: of the chain's bigram features."""
 
     chain: Chain
     store: FeatureStore
     columns: NDArray[np.int64]
 
-    def __post_init__(self) -> None:
-        self.offsets = self.chain.offsets
-
     @classmethod
     def from_sequences(cls, sequences: Sequences, chain: Chain, columns: NDArray[np.int64]) -> Self:
-        """Return sequences that are to be labelled as a chain over them; InputError for no positions."""
+        """Return sequences with a chain over them; InputError without positions."""
         if sequences.n_positions == 0:
             raise InputError("validation: expected at least one position, got none")
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
-        return cls(chain, store, columns)
-
-    @property
-    def n_positions(self) -> int:
-        return int(self.offsets[-1])
+        items = cls(chain, store, columns)
+        items.offsets = chain.offsets
+        return items
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledItems(OpenedItems):
-    """Sequences ready for inference: their chain, node scores (K, N), -inf where ruled out, and edge weights (E,)."""
+    """Sequences ready for inference: chain, node scores (K, N), -inf for excluded labels, and edge weights (E,)."""
 
     chain: Chain
     scores: Vector
@@ -198,7 +195,7 @@ class CompiledItems(OpenedItems):
     n_threads: int | None
 
     def at(self, temperature: float) -> Self:
-        """Return the same with all scores divided by a temperature."""
+        """Return the items with all scores divided by a temperature."""
         if temperature == 1.0:
             return self
         return replace(self, scores=self.scores / temperature, edges=self.edges / temperature)
@@ -208,7 +205,7 @@ class CompiledItems(OpenedItems):
             decoded = self.chain.decode(self.scores, self.edges, pool)
         return decoded.states, decoded.score
 
-    def _infer(self, scores: Vector, targets: Labels = NO_TARGETS) -> Any:
+    def _infer(self, scores: Vector, targets: Labels = NO_TARGETS) -> Inference:
         with Pool(self.n_threads) as pool:
             return self.chain.infer(scores, self.edges, targets, pool=pool)
 
@@ -217,11 +214,11 @@ class CompiledItems(OpenedItems):
         return self._infer(self.scores).log_partition
 
     def marginals(self) -> list[Vector]:
-        """Return the probabilities of the labels, (T, K) of each item."""
+        """Return the probabilities of the labels, (T, K) for each item."""
         return split_by_item(np.ascontiguousarray(self._infer(self.scores).residual.T), self.offsets)
 
     def pairs(self) -> list[Vector]:
-        """Return the probabilities of pairs of neighbouring labels, (T - 1, K, K) of each item."""
+        """Return the probabilities of pairs of neighbouring labels, (T - 1, K, K) for each item."""
         with Pool(self.n_threads) as pool:
             return pairs_of(self.chain, self.scores, self.edges, pool)
 
@@ -238,17 +235,17 @@ class CompiledItems(OpenedItems):
         ]
 
     @cached_property
-    def _ruled(self) -> tuple[Vector, Vector]:
+    def _masked(self) -> tuple[Vector, Vector]:
         scores, tables = self.chain.masked_scores(self.scores, self.edges)
         return scores, tables.reshape(-1, self.chain.n_states, self.chain.n_states)
 
     def item(self, i: int) -> tuple[Vector, list[Vector]]:
-        (scores, tables), (first, last) = self._ruled, self.offsets[i : i + 2].tolist()
+        (scores, tables), (first, last) = self._masked, self.offsets[i : i + 2].tolist()
         table_of = self.chain.table_of[first:last].tolist() or [0] * (last - first)
         return scores[:, first:last].T, [tables[table] for table in table_of]
 
     def span_probabilities(self, spans: Spans, rules: SpanRules) -> Vector:
-        """Return the probability that each span stands where it does, (S,)."""
+        """Return the probability of each span, (S,)."""
         with Pool(self.n_threads) as pool:
             return span_probabilities(self.chain, self.scores, self.edges, spans, rules, pool)
 
@@ -258,8 +255,7 @@ class CompiledItems(OpenedItems):
         return inference.target_score - inference.log_partition
 
     def within(self, allowed: NDArray[np.bool_]) -> Vector:
-        """Return the logarithm of the sum of the labellings that are allowed, (I,), of states bool (K, N); -inf for
-        none."""
+        """Return log Z of each item over the allowed labellings, (I,), -inf without any; `allowed` : states, (K, N)."""
         log_sums = self._infer(np.where(allowed, self.scores, -np.inf)).log_partition
         log_sums[self.chain.impossible(allowed)] = -np.inf
         return log_sums
@@ -267,15 +263,17 @@ class CompiledItems(OpenedItems):
 
 @dataclass(frozen=True)
 class CompiledEngine:
-    """Scores and inference by compiled code in so many threads, by default as many as there are cores."""
+    """The engine of compiled code, with a number of threads, by default that of cores."""
 
     n_threads: int | None = None
-    block_numbers: int = 1 << 23  # scores of a block of single items: 64 MB, and a few arrays like it
+    block_numbers: int = (
+        1 << 23
+    )  # scores of a block of single items: 64 MB, which bounds the memory of an array
 
     def node_scores(self, model: Any, X: Any, pool: Pool) -> Iterator[Vector]:
-        """Yield by blocks of checked items, rows of a matrix, the scores of the nodes, (K, items of the block); only
-        columns of features with a weight are read."""
-        n_block, first = max(1, self.block_numbers // model.weights.n_states), 0
+        """Yield the scores of the nodes, (K, items), block by block, for checked items, rows of a matrix. Only columns
+        of features with a weight are read."""
+        n_block, first = max(1, self.block_numbers // model.weights.shape[0]), 0
         for scores in Scorer(model.weights, model.intercept, pool).blocks(sparse_of(X), n_block):
             last = first + scores.shape[1]
             if model.n_dense_:
@@ -283,16 +281,16 @@ class CompiledEngine:
             yield scores
             first = last
 
-    def class_scores(self, model: Any, X: Any, warns: bool = True) -> Iterator[Vector]:
-        """Yield by blocks of checked items the score of each class, in a taxonomy its node's and its ancestors', (items
-        of the block, classes)."""
+    def class_scores(self, model: Any, X: ItemsLike, warns: bool = True) -> Iterator[Vector]:
+        """Yield the scores of the classes, (items, classes), block by block: in a taxonomy the sums of the scores of a
+        class's node and its ancestors."""
         with Pool(self.n_threads) as pool:
             for scores in self.node_scores(model, X, pool):
                 yield model.labels.compiled_class_scores(scores, pool).T
 
-    def node_probabilities(self, model: Any, X: Any, warns: bool = True) -> Iterator[Vector]:
-        """Yield by blocks of checked items the probability of each node of a taxonomy, and of those under it, (items of
-        the block, K)."""
+    def node_probabilities(self, model: Any, X: ItemsLike, warns: bool = True) -> Iterator[Vector]:
+        """Yield for each node of a taxonomy the probability of the node and those under it, (items, K), block by
+        block."""
         with Pool(self.n_threads) as pool:
             for scores in self.node_scores(model, X, pool):
                 if model.temperature != 1.0:
@@ -300,10 +298,10 @@ class CompiledEngine:
                 yield model.labels.over(scores.shape[1]).marginals(scores, pool).T
 
     def open(
-        self, model: Any, X: Any, constraints: LabelConstraints = UNCONSTRAINED, warns: bool = True
+        self, model: Any, X: ItemsLike, constraints: LabelConstraints = UNCONSTRAINED, warns: bool = True
     ) -> CompiledItems:
-        """Return new sequences under constraints; InputError for one that no labelling is left for. `warns` of items
-        without a known feature: where they are labelled, once."""
+        """Return new sequences under constraints; InputError for an item without an allowed labelling. `warns`: whether
+        to warn of items without a known feature."""
         known, single_runs = constraints.known, model.single_runs(constraints.once)
         with Pool(self.n_threads) as pool:
             if model.n_dense_ or isinstance(X, Features):
@@ -321,17 +319,17 @@ class CompiledEngine:
         return CompiledItems(chain.offsets, single_runs, chain, scores, edges, self.n_threads)
 
     def _scored(self, model: Any, X: Any, pool: Pool, warns: bool) -> tuple[Chain, Vector, Vector]:
-        """Return the chain over items without a dense block, the scores of its nodes, the weights of its edges."""
+        """Return the chain over items without a dense block, its node scores and its edge weights."""
         scorer = Scorer(model.weights, np.zeros(len(model.classes_)), pool)
         if isinstance(X, EncodedItems):
             return X.chain, scorer.by_feature(X.store), edge_scores(model, X.columns)
         X = list(X) if isinstance(X, Iterator) else X
         encoded: Any = encode_new(X, model.vocabulary, model.n_features_in_, model.known_pairs)
-        if warns and model.weights.values.size:  # else nothing depends on features
+        if warns and model.weights.values.size:  # otherwise scores do not depend on features
             warn_of_unknown_names(encoded, X, model)
         n_states, columns, matrix = len(model.classes_), NO_COLUMNS, None
         if model.bigrams is not None and model.bigrams.values.size:
-            if isinstance(encoded, TokenRows):  # for good, since the matrix is made in the rows' own memory
+            if isinstance(encoded, TokenRows):  # the rows are used up, as the matrix takes their memory
                 encoded = Sequences.from_checked(encoded.matrix(), encoded.offsets)
             matrix = scipy.sparse.csr_array(encoded.matrix)
             columns = np.intersect1d(model.bigrams.columns, matrix.indices).astype(np.int64)
@@ -341,15 +339,15 @@ class CompiledEngine:
 
 
 def edge_scores(model: Any, columns: NDArray[np.int64]) -> Vector:
-    """Return the edge weights of a chain whose bigram features are some columns."""
+    """Return the edge weights of a chain with some columns as bigram features."""
     edges = model.edges.to_dense()
     if not columns.size:
         return edges
     return np.vstack([edges.reshape(1, -1), model.bigrams.csr[:, columns].toarray().T])
 
 
-def _stretch(matrix: Any, first: int, last: int) -> Any:
-    """Return rows of an array or of a CSR matrix, without a copy."""
+def _rows_between(matrix: Any, first: int, last: int) -> Any:
+    """Return the rows `first` ... `last` - 1 of an array or a CSR matrix, without a copy."""
     if not hasattr(matrix, "tocsr"):
         return matrix[first:last]
     ends = matrix.indptr[first : last + 1]
@@ -358,8 +356,8 @@ def _stretch(matrix: Any, first: int, last: int) -> Any:
     return scipy.sparse.csr_array(parts, shape=(ends.size - 1, matrix.shape[1]))
 
 
-def _rows(matrix: Any, coef: Any) -> Rows | None:
-    """Return a matrix's rows; None for other forms and damage, MIN_POOL_OPERATIONS or more."""
+def _rows(matrix: Any, coef: WeightMatrix) -> Rows | None:
+    """Return the rows of a CSR matrix or an array; None for other formats, invalid matrices, and large ones."""
     is_sparse = hasattr(matrix, "tocsr")
     if is_sparse and matrix.format != "csr":
         return None
@@ -371,9 +369,10 @@ def _rows(matrix: Any, coef: Any) -> Rows | None:
     if is_sparse:
         row_ends, columns, values = matrix.indptr, matrix.indices, matrix.data
         is_sound = row_ends.size == matrix.shape[0] + 1 and row_ends[0] == 0 and columns.size == values.size
-        # As unsigned numbers those below 0 are the largest.
+        # As unsigned integers, negative indices are larger than all others.
         if not is_sound or (
-            columns.size and np.maximum.reduce(columns.view(UNSIGNED[columns.itemsize])) >= coef.shape[1]
+            columns.size
+            and np.maximum.reduce(columns.view(UNSIGNED_DTYPES[columns.itemsize])) >= coef.shape[1]
         ):
             return None
     else:

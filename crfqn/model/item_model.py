@@ -1,7 +1,7 @@
-"""Models of single items: each has a label, flat or in a taxonomy.
+"""Models of single items, each of which has a label, flat or in a taxonomy, or a set of labels.
 
-Items are rows of numbers, or dicts of those that are not 0, texts, or of a model of a table rows of its cells.
-Shapes: I items, F features, K nodes (flat: the classes).
+Items are rows of numbers, dicts of the numbers other than 0, texts, or rows of a table's cells. Shapes: I items, F
+features, K nodes (without a taxonomy the classes).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.hybrid import check_dense, sparse_of
+from crfqn.data.inputs import ItemsLike, LabelsLike
 from crfqn.data.items import LARGEST_VALUE, check_values, wrong_value
 from crfqn.data.label_arrays import encode_known_labels
 from crfqn.data.matrices import canonical
@@ -52,7 +53,7 @@ from crfqn.model.featurizers import Table, Words
 from crfqn.model.label_constraints import check_threshold, is_probable
 from crfqn.model.label_index import LabelIndex, descend_tree
 from crfqn.model.model import INTERCEPT, Decoding, Model, read_temperature
-from crfqn.model.numpy_engine import NUMPY
+from crfqn.model.numpy_engine import NUMPY, Engine
 from crfqn.model.texts import is_text_list
 from crfqn.model.trained import Trained
 from crfqn.model.uncertainty import find_measure
@@ -63,7 +64,7 @@ from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 
 class Ranking(NamedTuple):
-    """Most probable labels of each item and their probabilities, (I, k), the most probable first."""
+    """The k most probable labels of each item and their probabilities, (I, k), in decreasing order."""
 
     labels: NDArray
     probabilities: NDArray[np.float64]
@@ -75,23 +76,19 @@ class Thresholds(NamedTuple):
     coef: Vector
     intercept: Vector
 
-    def chosen(self, scores: Vector) -> NDArray[np.bool_]:
-        """Return which labels items have, (I, K), by their scores, (I, K)."""
-        return scores > (scores @ self.coef)[:, None] + self.intercept
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ItemModel(Model):
     """A fitted model of single items, under the names that the estimators have.
 
-    Parameters of the methods: X, items as the estimators' `predict` takes them, whose errors they have; engine : what
-    scores them, by default numpy alone.
+    Parameters of the methods: X : items as in the estimators' `predict`, with the same errors; engine : for the scores,
+    by default numpy alone.
 
     Attributes
     ----------
     labels : LabelIndex
-    has_taxonomy : bool, whether the tree was given, and not made of the labels
-    thresholds : of label sets, None where an item has one label
+    has_taxonomy : bool, whether users gave the tree; otherwise it is made of the labels
+    thresholds : of label sets, None if an item has one label
     """
 
     labels: LabelIndex
@@ -100,7 +97,7 @@ class ItemModel(Model):
 
     @classmethod
     def of_file(cls, file: ModelFile) -> Self:
-        """Return the model of a file's content; ModelFileError, or another error, where it does not fit together."""
+        """Return the model of a file's content; ModelFileError, or another error, if its parts do not fit together."""
         labels = LabelIndex.of_file(file, file.kind in KINDS_OF_SETS, has_tree=file.kind == TAXONOMY)
         n_features = read_size(file, labels.n_nodes)
         shape, thresholds = (labels.n_nodes, n_features), None
@@ -117,7 +114,7 @@ class ItemModel(Model):
             weights=WeightMatrix.from_entries(weights, shape),
             intercept=read_weights(file, "intercept", (labels.n_nodes,)),
             dense_coef_=read_dense(file, labels.n_nodes),
-            loss=file.table("settings").get("loss", "logistic"),  # not a parameter of all estimators
+            loss=file.table("settings").get("loss", "logistic"),  # some estimators have no parameter `loss`
             trained=Trained.of_file(file),
             labels=labels,
             feature_names=read_names(file, n_features),
@@ -126,7 +123,7 @@ class ItemModel(Model):
             thresholds=thresholds,
         )
         if model.featurizer_ is not None and model.featurizer_.n_columns != n_features:
-            raise ModelFileError(f"{file.path}: its features are not those that its weights are of")
+            raise ModelFileError(f"{file.path}: its features are not those of its weights")
         return model
 
     def add_to(self, content: ModelContent) -> None:
@@ -149,12 +146,12 @@ class ItemModel(Model):
 
     @property
     def taxonomy(self) -> LabelTree | None:
-        """The taxonomy that was given, None where it was made of the labels."""
+        """The taxonomy of users, None if it was made of the labels."""
         return self.tree_ if self.has_taxonomy else None
 
     @property
     def separator(self) -> str:
-        """What stands between the parts of a path."""
+        """The separator of the parts of a path."""
         return self.labels.separator
 
     @property
@@ -166,53 +163,53 @@ class ItemModel(Model):
     def node_names(self) -> list:
         return self.labels.node_names
 
-    def predict(self, X: Any, threshold: float | None = None, engine: Any = NUMPY) -> NDArray:
-        """Return the label with the largest score of each item; ties go to the class that comes first. `threshold` is
-        that of `MulticlassCRF.predict`."""
+    def predict(self, X: ItemsLike, threshold: float | None = None, engine: Engine = NUMPY) -> NDArray:
+        """Return the label with the largest score of each item; ties go to the first of these classes. `threshold`: as
+        in `MulticlassCRF.predict`."""
         if threshold is not None:
             return self.decode(X, engine, threshold=threshold).labels
         best = [scores.argmax(axis=1) for scores in engine.class_scores(self, X)]
         return self.labels.as_given(self.classes_[np.concatenate(best)])
 
-    def decode(self, X: Any, engine: Any = NUMPY, *, threshold: float | None = None) -> Decoding:
+    def decode(self, X: ItemsLike, engine: Engine = NUMPY, *, threshold: float | None = None) -> Decoding:
         """Return the most probable label of each item and its log-probability. With a `threshold` the labels are those
-        of `predict`, and the probability of no label is that of the most probable one (in a taxonomy: top node)."""
+        of `predict`; an item without a label has the probability of its best class (in a taxonomy: best top node)."""
         self.check_probabilities()
         if threshold is None:
             parts = [(logs.argmax(axis=1), logs.max(axis=1)) for logs in self._log_probabilities(X, engine)]
             names = self.classes_
         else:
-            least, tree = check_threshold(threshold), self.labels.tree
+            minimum, tree = check_threshold(threshold), self.labels.tree
             names = np.array([*self.node_names, None], object)
-            # Labels without a taxonomy are nodes without parents.
+            # Without a taxonomy labels are nodes without parents.
             parents = np.full(len(names) - 1, NO_PARENT) if tree is None else tree.parents
             blocks = (
                 self._probabilities(X, engine, True) if tree is None else engine.node_probabilities(self, X)
             )
-            parts = [_answers(p.T, parents, least) for p in blocks]
+            parts = [_best_nodes(p.T, parents, minimum) for p in blocks]
         best, log_probability = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Decoding(self.labels.as_given(names[best]), log_probability)
 
-    def predict_log_proba(self, X: Any, engine: Any = NUMPY) -> Vector:
+    def predict_log_proba(self, X: ItemsLike, engine: Engine = NUMPY) -> Vector:
         """Return log P(k | x) of each class, float64 (n_items, n_classes), in nats; X and errors as in `predict`."""
         return np.concatenate([*self._log_probabilities(X, engine, warns=False)])
 
-    def predict_proba(self, X: Any, engine: Any = NUMPY) -> Vector:
+    def predict_proba(self, X: ItemsLike, engine: Engine = NUMPY) -> Vector:
         """Return P(k | x) of each class, float64 (n_items, n_classes), summing to 1; X and errors as in `predict`."""
         return np.concatenate([*self._probabilities(X, engine)])
 
     predict_marginals = predict_proba
 
-    def predict_nodes(self, X: Any, engine: Any = NUMPY) -> Vector:
-        """Return P(the label is node k or lies under it), float64 (n_items, K), in the order of `tree_.names`.
+    def predict_nodes(self, X: ItemsLike, engine: Engine = NUMPY) -> Vector:
+        """Return P(the label is node k or one under it), float64 (n_items, K), in the order of `tree_.names`.
 
-        It is the sum of the children's and, for a node that can be a label, its own. X and errors as in `predict`.
+        It is the sum over the children, plus the node's own probability if it is a label. X and errors as in `predict`.
         """
         self.check_probabilities()
         return np.concatenate([*engine.node_probabilities(self, X, warns=False)])
 
-    def predict_top(self, X: Any, k: int, engine: Any = NUMPY) -> Ranking:
-        """The k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
+    def predict_top(self, X: ItemsLike, k: int, engine: Engine = NUMPY) -> Ranking:
+        """Return the k most probable labels of each item, sorted; ties have the order of `classes_`."""
         check_count("k", k, len(self.classes_))
         parts = []
         for p in self._probabilities(X, engine):
@@ -221,17 +218,16 @@ class ItemModel(Model):
         codes, probabilities = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Ranking(self.classes_[codes], probabilities)
 
-    def predict_nbest(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
-        """Return the n most probable labels of each item with their probabilities; ties go to the earlier class."""
+    def predict_nbest(self, X: ItemsLike, n: int = 5) -> list[list[tuple[Any, float]]]:
+        """Return the n most probable labels of each item with their probabilities, as `predict_top`."""
         labels, probabilities = self.predict_top(X, min(check_count("n", n), len(self.classes_)))
         rows = zip(labels.tolist(), probabilities.tolist(), strict=True)
         return [[*zip(names, values, strict=True)] for names, values in rows]
 
     marginals, n_best = predict_marginals, predict_nbest
 
-    def log_likelihood(self, X: Any, y: Any, engine: Any = NUMPY) -> Vector:
-        """Return log P(y_i | x_i) of each item, float64 (I,), in nats; InputError also for labels that are not among
-        the classes."""
+    def log_likelihood(self, X: ItemsLike, y: LabelsLike, engine: Engine = NUMPY) -> Vector:
+        """Return log P(y_i | x_i) of each item, float64 (I,), in nats; InputError also for unknown labels."""
         codes, parts, first = self._codes(y), [], 0
         for logs in self._log_probabilities(X, engine, warns=False):
             chosen = codes[first : first + len(logs)]
@@ -242,11 +238,11 @@ class ItemModel(Model):
         return np.concatenate(parts)
 
     def _codes(self, y: Any) -> NDArray[np.int32]:
-        """Return the numbers of labels among the classes; InputError for labels that are not among them."""
+        """Return the numbers of labels among the classes; InputError for unknown labels."""
         names = y if self.labels.tree is None else PathTargets.from_y(y, self.labels.separator).names
         return encode_known_labels(names, np.arange(len(names) + 1), self.classes_)
 
-    def _mean_loss(self, X: Any, y: Any, engine: Any) -> Callable[[float], float]:
+    def _mean_loss(self, X: ItemsLike, y: LabelsLike, engine: Engine) -> Callable[[float], float]:
         codes, scores = self._codes(y), np.concatenate([*engine.class_scores(self, X, False)])
         if not codes.size or len(scores) != codes.size:
             raise InputError(
@@ -255,15 +251,15 @@ class ItemModel(Model):
         scores = scores - scores[np.arange(codes.size), codes][:, None]
         return lambda t: float(np.mean(np.logaddexp.reduce(scores / t, axis=1)))
 
-    def uncertainty(self, X: Any, measure: str = "confidence", engine: Any = NUMPY) -> Vector:
-        """Return how unsure the model is of each item, float64 (n_items,): the larger, the less sure.
+    def uncertainty(self, X: ItemsLike, measure: str = "confidence", engine: Engine = NUMPY) -> Vector:
+        """Return the uncertainty of each item, float64 (n_items,).
 
         Parameters
         ----------
         X : as in `predict`
         measure : {"confidence", "margin", "entropy"}, default "confidence"
-            "confidence": 1 - P(most probable label); "margin": the same plus P(second most probable label); "entropy":
-            that of the labels' probabilities, in nats. 0 is sure.
+            "confidence": 1 - P(best label); "margin": 1 - P(best label) + P(second best label); "entropy": of the
+            labels' probabilities, in nats. 0 is certain.
 
         Raises
         ------
@@ -274,19 +270,19 @@ class ItemModel(Model):
         logs = self._log_probabilities(X, engine)
         return np.concatenate([value(-np.sort(-part, axis=1), None) for part in logs])
 
-    def strongest_features(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
-        """Return for each item the n features that say most for or against its best label, in a taxonomy for the nodes
-        down to it: their names (or columns) and weights times values, the largest in size first."""
+    def strongest_features(self, X: ItemsLike, n: int = 5) -> list[list[tuple[Any, float]]]:
+        """Return for each item the n features with the largest terms (weights times values) of the best label's score,
+        in a taxonomy summed along its path: names (or columns) and terms, by decreasing absolute value."""
         n, rows = check_count("n", n), self.rows(sparse_of(check_dense(X, self.n_dense_)))
         best = np.concatenate([scores.argmax(axis=1) for scores in NUMPY.class_scores(self, X)]).tolist()
         nodes = self.labels.nodes.tolist()
         return [self._strongest(rows, i, self.path(nodes[k]), n) for i, k in enumerate(best)]
 
-    def explain(self, X: Any, n: int | None = 5) -> list[Explanation]:
-        """Return for each item what decided between its label and the runner-up, the label with the next best score.
+    def explain(self, X: ItemsLike, n: int | None = 5) -> list[Explanation]:
+        """Return for each item the terms that decide between its label and the runner-up, the second best label.
 
-        The difference of their scores, in nats the logarithm of the ratio of their probabilities, is the sum of weights
-        times values of features and of the intercepts. In a taxonomy nodes above both labels add nothing.
+        The difference between their scores, the logarithm of the ratio of their probabilities in nats, is the sum of
+        weights times values of features and of the intercepts. In a taxonomy nodes above both labels cancel.
 
         Parameters
         ----------
@@ -310,10 +306,10 @@ class ItemModel(Model):
         labels = [*self.labels.as_given(self.classes_)]
         for i, row in enumerate(scores):
             best, *others = np.argsort(-row, kind="stable")[:2].tolist()
-            p: Any = [None] * row.size
+            p: list[float | None] = [None] * row.size
             if self.has_probabilities:
-                p = np.exp((row - row.max()) / self.temperature)
-                p = (p / p.sum()).tolist()
+                ratios = np.exp((row - row.max()) / self.temperature)
+                p = (ratios / ratios.sum()).tolist()
             if not others:
                 explained.append(explanation(labels[best], p[best]))
                 continue
@@ -328,33 +324,34 @@ class ItemModel(Model):
             explained.append(explanation(*names_and_probabilities, sum_terms(terms, n, self.temperature)))
         return explained
 
-    def feature_rows(self, X: Any) -> tuple[Rows, NDArray[np.int64]]:
+    def feature_rows(self, X: ItemsLike) -> tuple[Rows, NDArray[np.int64]]:
         rows = self.rows(sparse_of(check_dense(X, self.n_dense_)), warns=False)
         return rows, np.arange(rows.row_ends.size)
 
     def path(self, node: int) -> list[int]:
-        """Return the nodes whose weights a node's score is the sum of: the node and those above it."""
+        """Return the node and those above it, whose weights add up to the score of the node."""
         path, tree = [node], self.tree_
         while tree is not None and (above := int(tree.parents[path[-1]])) != NO_PARENT:
             path.append(above)
         return path
 
-    def feature_name(self, column: int) -> Any:
-        """Return the name of a feature, of a text's the word."""
-        if self.words is None:
+    def feature_name(self, column: int) -> str | int:
+        """Return the name of a feature, for texts the word."""
+        words = self.featurizer_
+        if not isinstance(words, Words):
             return super().feature_name(column)
-        return self.words.names[int(np.searchsorted(self.words.columns, column))]
+        return words.names[int(np.searchsorted(words.columns, column))]
 
-    def _probabilities(self, X: Any, engine: Any, warns: bool = False) -> Iterator[Vector]:
-        """Yield by blocks of items P(k | x) of each class, (items, n_classes)."""
+    def _probabilities(self, X: ItemsLike, engine: Engine, warns: bool = False) -> Iterator[Vector]:
+        """Yield P(k | x) of each class block by block, (items, n_classes)."""
         self.check_probabilities()
         for scores in engine.class_scores(self, X, warns):
             p = np.exp((scores - scores.max(axis=1, keepdims=True)) / self.temperature)
             p /= p.sum(axis=1, keepdims=True)
             yield p
 
-    def _log_probabilities(self, X: Any, engine: Any, warns: bool = True) -> Iterator[Vector]:
-        """Yield by blocks of items log P(k | x) of each class, (items, n_classes)."""
+    def _log_probabilities(self, X: ItemsLike, engine: Engine, warns: bool = True) -> Iterator[Vector]:
+        """Yield log P(k | x) of each class block by block, (items, n_classes)."""
         self.check_probabilities()
         for scores in engine.class_scores(self, X, warns):
             scores = (scores - scores.max(axis=1, keepdims=True)) / self.temperature
@@ -362,33 +359,25 @@ class ItemModel(Model):
 
     @property
     def takes(self) -> str:
-        if self.table is not None:
-            return "numbers" if self.table.takes_numbers else "cells"
-        return "row" if self.words is None else "document"
+        featurizer = self.featurizer_
+        if isinstance(featurizer, Table):
+            return "numbers" if featurizer.takes_numbers else "cells"
+        return "document" if isinstance(featurizer, Words) else "row"
 
     @property
     def columns_read(self) -> list[str] | None:
-        return None if self.table is None else self.table.columns_read
-
-    @property
-    def words(self) -> Words | None:
-        """What makes the features of texts, None for models of something else."""
-        return self.featurizer_ if isinstance(self.featurizer_, Words) else None
-
-    @property
-    def table(self) -> Table | None:
-        """What makes the features of the rows of a table, None for models of something else."""
-        return self.featurizer_ if isinstance(self.featurizer_, Table) else None
+        return None if self.featurizer_ is None else self.featurizer_.columns_read
 
     def rows(self, X: Any, warns: bool = True) -> Rows:
-        """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows, of dicts, of texts; of a
-        table its cells, but for a sparse matrix, which has the features."""
-        if self.words is not None and (isinstance(X, str) or is_text_list(X)):
-            rows = self.words.rows(X)
+        """Return the checked features of items: a 2-D array, a sparse matrix of features, or a list of rows, of dicts,
+        of texts, or of cells of a table."""
+        featurizer = self.featurizer_
+        if isinstance(featurizer, Words) and (isinstance(X, str) or is_text_list(X)):
+            rows = featurizer.rows(X)
             self._warn_of_unknown(rows, warns)
             return rows
-        if self.table is not None and not hasattr(X, "tocsr"):
-            return self.table.read(X)
+        if isinstance(featurizer, Table) and not hasattr(X, "tocsr"):
+            return featurizer.read(X)
         if isinstance(X, (list, tuple)) and any(isinstance(row, Mapping) for row in X):
             rows = self._rows_of_dicts(X)
             self._warn_of_unknown(rows, warns)
@@ -409,12 +398,12 @@ class ItemModel(Model):
         return rows
 
     def _warn_of_unknown(self, rows: Rows, warns: bool) -> None:
-        """Warn of items without known features; a dense block is always known."""
+        """Warn of items without known features, unless the model has a dense block."""
         if warns and not self.n_dense_:
             n_known = np.concatenate([[0], np.cumsum(rows.columns >= 0)])
             warn_of_unknown(np.diff(n_known[rows.row_ends]))
 
-    def _rows_of_dicts(self, X: Sequence[Any]) -> Rows:
+    def _rows_of_dicts(self, X: Sequence[object]) -> Rows:
         row_ends, columns, values = [0], [], []
         for i, item in enumerate(X):
             if not isinstance(item, Mapping):
@@ -434,11 +423,11 @@ class ItemModel(Model):
 
     @cached_property
     def _columns(self) -> dict[str, int]:
-        """Columns by name."""
+        """The columns by name."""
         return dict(zip(self.names or (), range(self.n_features_in_), strict=False))
 
-    def _column(self, i: int, name: Any) -> int:
-        """Return the column of a feature, -1 for a name that is not known."""
+    def _column(self, i: int, name: object) -> int:
+        """Return the column of a feature of item i, -1 for an unknown name; InputError for anything else."""
         if isinstance(name, str) and self.names is not None:
             return self._columns.get(name, -1)
         if isinstance(name, (int, np.integer)) and 0 <= name < self.n_features_in_:
@@ -447,10 +436,10 @@ class ItemModel(Model):
         raise InputError(f"{place_of(i)}: expected {expected} as feature, got {describe(name)}")
 
 
-def _answers(p: Vector, parents: NDArray[np.int32], threshold: float) -> tuple[NDArray[np.int64], Vector]:
-    """Return of items with the probabilities (K, n) of the nodes the most specific one that is probable enough, -1 for
-    none, and its log-probability, for none that of the most probable top, (n,) each."""
+def _best_nodes(p: Vector, parents: NDArray[np.int32], threshold: float) -> tuple[NDArray[np.int64], Vector]:
+    """Return for each item the deepest node with enough probability, -1 for none, and its log-probability, or that of
+    the best top node, (n,) each. p : probabilities of the nodes, (K, n)"""
     nodes, items = descend_tree(is_probable(p, threshold), p, parents), np.arange(p.shape[1])
     best_tops = p[: np.searchsorted(parents, 0)].max(axis=0)
-    with np.errstate(divide="ignore"):  # a probability may have been rounded to 0
+    with np.errstate(divide="ignore"):  # a probability may be rounded to 0
         return nodes, np.log(np.minimum(np.where(nodes == NO_PARENT, best_tops, p[nodes, items]), 1.0))

@@ -1,4 +1,4 @@
-"""The space of the weights of single items' classifiers."""
+"""The coordinates of the weights of models of single items."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ class ItemSpace(Space):
     """The labels and features of single items. Coordinates: (K, D + F), with a constant (K, D + F + 1).
 
     kind : str, of the model; labels : LabelIndex, of K nodes
-    feature_names : by column, None without any
-    has_constant : whether there is a constant feature, the last, whose weights are the intercepts
-    is_constant_free : whether these are not penalised
-    is_centered : whether the loss stays as it is where all intercepts are shifted alike, so that free ones are centred
-    has_taxonomy : whether the tree of the labels was given
+    feature_names : by column, None without names
+    has_constant : whether the last feature is constant; its weights are the intercepts
+    is_constant_free : whether the intercepts have no penalty
+    is_centered : whether a common shift of all intercepts does not change the loss, so that free intercepts are centred
+    has_taxonomy : whether users gave the tree of the labels
     """
 
     labels: LabelIndex
     kind: str
     feature_names: Any = None
-    has_constant: bool = False
     is_constant_free: bool = False
     is_centered: bool = True
     has_taxonomy: bool = False
@@ -46,7 +45,7 @@ class ItemSpace(Space):
             model.labels,
             model.kind,
             model.feature_names,
-            has_constant,
+            has_constant=has_constant,
             n_dense=model.n_dense_,
             loss=model.loss,
         )
@@ -60,10 +59,6 @@ class ItemSpace(Space):
         return Axes(self.labels.node_names, self.n_features, self.feature_names)
 
     @property
-    def n_columns(self) -> int:
-        return self.n_features + self.has_constant
-
-    @property
     def unpenalised(self) -> Coords:
         if not (self.has_constant and self.is_constant_free):
             return NO_COORDS
@@ -75,7 +70,7 @@ class ItemSpace(Space):
         is_intercept = columns == n_features
         intercept = np.zeros(self.n_states)
         intercept[rows[is_intercept]] = weights.weights[is_intercept]
-        if self.is_constant_free and self.is_centered:  # always the same ones of one loss, whatever the start
+        if self.is_constant_free and self.is_centered:  # so that the start does not matter
             intercept = labels.centered(intercept)
         nodes = Entries(*(part[~is_intercept] for part in (weights.weights, rows, columns)))
         return ItemModel(
@@ -93,7 +88,7 @@ class ItemSpace(Space):
         )
 
     def _sparse_weights(self, model: ItemModel, common: AxisMatch) -> SparseWeights:
-        """The scores of a flat model stay as they are in a taxonomy; InputError for the other way."""
+        """A flat model keeps its scores in a taxonomy; InputError for the weights of a taxonomy in a flat model."""
         if model.labels.tree is not None and self.labels.tree is None:
             raise InputError(
                 "start: expected a model with weights of its classes, got one of a taxonomy's nodes"

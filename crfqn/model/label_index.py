@@ -1,7 +1,7 @@
-"""Labels that a model of single items chooses from, the node of the structure that each of them is, and their form in
-`y`. An item has one label, perhaps in a taxonomy, or a set of them: a table of 0 and 1, dense or sparse, or sets.
+"""The labels of models of single items: their nodes in the structure, and their form in `y`.
 
-Shapes: K nodes, I items; classes are the labels that can be predicted.
+An item has one label, perhaps in a taxonomy, or a set of labels: a table of 0 and 1, dense or sparse, or sets. Shapes:
+K nodes, I items; classes are the labels that can be predicted.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ if TYPE_CHECKING:
     from crfqn.threads import Pool
 
 ONE_LABEL = "labels"
-MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
-FORMS = (ONE_LABEL, "table", "sparse table", "sets")
+MAX_UNUSED_LEVELS = (
+    1000  # levels of a label in a file beyond those of its paths: unused columns of the labels' table
+)
+LABEL_FORMS = (ONE_LABEL, "table", "sparse table", "sets")
 
 
 @dataclass(frozen=True, eq=False)
 class LabelIndex:
     """Labels and their nodes.
 
-    classes : (n_classes,); nodes : the number of each one's node, int32 (n_classes,)
-    form : of the labels in `y`, one of FORMS
-    tree : the taxonomy; None without one, where each class is a node, and none is above another
-    rows : the form of labels that are rows of parts; None where they are names of parts with a `separator` between
+    classes : (n_classes,); nodes : the number of the node of each class, int32 (n_classes,)
+    form : of the labels in `y`, one of LABEL_FORMS
+    tree : the taxonomy; without one (None), each class is a node, and no node has children
+    rows : the format of labels that are rows of parts; None if labels are names of parts joined by the `separator`
     """
 
     classes: NDArray
@@ -51,24 +53,24 @@ class LabelIndex:
 
     @classmethod
     def flat(cls, classes: NDArray, form: str = ONE_LABEL) -> LabelIndex:
-        """Return the space of labels without a taxonomy."""
+        """Return the index of labels without a taxonomy."""
         return cls(classes, np.arange(classes.size, dtype=np.int32), form)
 
     @classmethod
     def of_tree(
         cls, tree: LabelTree, nodes: NDArray[np.integer], rows: PathRowFormat | None, separator: str
     ) -> LabelIndex:
-        """Return the space of these label nodes, classes sorted where they can be; InputError for too deep a tree."""
+        """Return the index of the labels at some nodes, sorted if they can be; InputError for too deep a tree."""
         tree.check_depth()
         names = [tree.names[node] for node in nodes]
-        with suppress(TypeError):  # numbers beside strings cannot be sorted
+        with suppress(TypeError):  # a mix of numbers and strings cannot be sorted
             names.sort()  # type: ignore[type-var]
         classes = name_array(names)
         return cls(classes, tree.nodes_of(classes), tree=tree, rows=rows, separator=separator)
 
     @property
     def has_one_label(self) -> bool:
-        """Whether an item has one label, not a set."""
+        """Whether an item has one label, not a set of labels."""
         return self.form == ONE_LABEL
 
     @property
@@ -78,12 +80,12 @@ class LabelIndex:
 
     @property
     def node_names(self) -> list:
-        """Names of the nodes, K of them; without a taxonomy the labels."""
+        """The names of the K nodes; without a taxonomy the labels."""
         return self.classes.tolist() if self.tree is None else list(self.tree.names)
 
     @cached_property
     def forest(self) -> Taxonomy:
-        """The structure of all K nodes over no items."""
+        """The structure of the K nodes, without items."""
         from crfqn.structures.taxonomy import Taxonomy, flat  # compiled code
 
         if self.tree is None:
@@ -93,7 +95,7 @@ class LabelIndex:
         return Taxonomy(self.tree.parents, is_label, 0)
 
     def add_to(self, content: ModelContent, has_sets: bool) -> None:
-        """Add the labels to what a model file holds; `has_sets`: of a model whose items may have several."""
+        """Add the labels to the content of a model file; `has_sets`: whether the model's items may have several."""
         if self.tree is None:
             add_labels(content, self.classes)
             if has_sets:
@@ -110,11 +112,13 @@ class LabelIndex:
 
     @classmethod
     def of_file(cls, file: ModelFile, has_sets: bool, has_tree: bool = False) -> LabelIndex:
-        """Return the labels that `add_to` has stored; ModelFileError where they do not fit together."""
+        """Return the index that `add_to` stored; ModelFileError if its parts do not fit together."""
         if not has_tree:
             form = file.metadata["form"] if has_sets else ONE_LABEL
-            if form not in FORMS:
-                raise ModelFileError(f"{file.path}: expected a form of labels among {FORMS}, found {form!r}")
+            if form not in LABEL_FORMS:
+                raise ModelFileError(
+                    f"{file.path}: expected a form of labels among {LABEL_FORMS}, found {form!r}"
+                )
             return cls.flat(read_labels(file, file.count("n_classes", 1)), form)
         tree = LabelTree(tuple(file.metadata["nodes"]), file.array("parents", "int32", (None,)))
         nodes = file.array("label_node", "int32", (file.count("n_classes", 1),))
@@ -127,14 +131,14 @@ class LabelIndex:
             raise ModelFileError(f"{file.path}: label_node lacks a leaf of the taxonomy")
         separator = file.metadata["label_separator"]
         check_separator(separator)
-        return cls.of_tree(tree, nodes, read_rows(file, tree, separator), separator)
+        return cls.of_tree(tree, nodes, read_row_format(file, tree, separator), separator)
 
     def over(self, n_items: int) -> Taxonomy:
         """Return the structure over `n_items` items."""
         return self.forest.over(np.arange(n_items + 1))
 
     def class_scores(self, scores: Vector) -> Vector:
-        """Return the score of each class from those of the nodes, (items, K): in a taxonomy the sum on its path."""
+        """Return the scores of the classes, given those of the nodes, (items, K): in a taxonomy sums along paths."""
         if self.tree is None:
             return scores
         sums = scores.copy()
@@ -143,20 +147,20 @@ class LabelIndex:
         return sums[:, self.nodes]
 
     def compiled_class_scores(self, scores: Vector, pool: Pool) -> Vector:
-        """Return the same of scores (K, items), by compiled code."""
+        """Return the scores of the classes, given those of the nodes, (K, items), by compiled code."""
         if self.tree is None:
             return scores
         return self.over(scores.shape[1]).path_scores(scores, pool)[self.nodes]
 
     def as_given(self, labels: NDArray) -> NDArray:
-        """Return labels in the form that the labels of the training had; of no label (None) a row is empty."""
+        """Return labels in the form of the training's labels; the row of no label (None) is empty."""
         if self.rows is None:
             return labels
         return self.rows.rows(["" if label is None else label for label in labels.tolist()], self.separator)
 
     def centered(self, intercepts: Vector) -> Vector:
-        """Return the intercepts (K,) of the same probabilities with mean 0 under each node that is no label: what its
-        children share can be its own. Without a penalty to choose, another order of items would end elsewhere."""
+        """Return intercepts (K,) with the same probabilities and mean 0 among the children of each node that is no
+        label. Without a penalty the optimum is not unique; centring makes it so, whatever the order of items."""
         result, forest = intercepts.copy(), self.forest
         bounds = np.searchsorted(forest.parents, np.arange(-1, self.n_nodes + 1))
         for above in range(self.n_nodes - 1, -2, -1):
@@ -169,14 +173,14 @@ class LabelIndex:
         return result
 
 
-def read_rows(file: ModelFile, tree: LabelTree, separator: str) -> PathRowFormat | None:
-    """Return the form of labels as rows of parts, None for names; ModelFileError unless the taxonomy's names fit. More
-    levels than the tree's are accepted: a table may have columns that none of its rows used."""
+def read_row_format(file: ModelFile, tree: LabelTree, separator: str) -> PathRowFormat | None:
+    """Return the format of labels as rows of parts, None for names; ModelFileError unless the taxonomy's names fit it.
+    There may be more levels than in the tree, as a table of labels may have unused columns."""
     longest = max(1 + str(name).count(separator) for name in tree.names)
-    levels = file.count("label_levels", maximum=longest + MOST_UNUSED)
+    levels = file.count("label_levels", maximum=longest + MAX_UNUSED_LEVELS)
     if levels == 0:
         return None
-    n_levels = file.count("label_levels", longest, longest + MOST_UNUSED)
+    n_levels = file.count("label_levels", longest, longest + MAX_UNUSED_LEVELS)
     integer_levels = file.metadata.get("integer_levels", [])
     if not integer_levels:
         return PathRowFormat(n_levels)
@@ -189,7 +193,7 @@ def read_rows(file: ModelFile, tree: LabelTree, separator: str) -> PathRowFormat
 
 
 def name_array(names: Sequence[Hashable]) -> NDArray:
-    """Return names as an array: of objects where numpy would change them, or give all the length of a very long one."""
+    """Return names as an array, of objects if numpy would change them or pad all to a very long one."""
     longest = max((len(name) for name in names if isinstance(name, str)), default=0)
     if longest * len(names) > MAX_TABLE_SIZE:
         return np.fromiter(names, object, len(names))
@@ -198,9 +202,11 @@ def name_array(names: Sequence[Hashable]) -> NDArray:
 
 
 def descend_tree(is_probable: NDArray[np.bool_], p: Vector, parents: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the node that each item reaches from above the tops, int64 (n,), by going to the most probable child (`p`:
-    (K, n)) while it `is_probable` enough, -1 for no node; ties go to the lower node, and `parents` (K,) are -1 for
-    tops."""
+    """Return the node that each item reaches from the root, int64 (n,), -1 for none.
+
+    An item goes down to its child with the largest probability, as long as that is large enough; ties go to the lower
+    node. is_probable, p : of the nodes (K, n); parents : (K,), -1 for the children of the root
+    """
     reached = np.full(p.shape[1], NO_PARENT)
     for above in np.unique(parents):
         items = np.flatnonzero(reached == above)
@@ -212,18 +218,18 @@ def descend_tree(is_probable: NDArray[np.bool_], p: Vector, parents: NDArray[np.
 
 
 def sum_up(tree: LabelTree, probabilities: Vector) -> Vector:
-    """Return of each node its probability as a label and those of all nodes under it, (I, K)."""
+    """Return for each node the sum of its probability as a label and those of all nodes under it, (I, K)."""
     sums = probabilities.copy()
     for nodes in reversed(_levels_below_the_top(tree)):
         above = tree.parents[nodes]
         firsts = np.flatnonzero(
             np.diff(above, prepend=NO_PARENT)
-        )  # the children of a node stand side by side
+        )  # children of a node have consecutive numbers
         sums[:, above[firsts]] += np.add.reduceat(sums[:, nodes], firsts, axis=1)
     return sums
 
 
 def _levels_below_the_top(tree: LabelTree) -> list[slice]:
-    """Return the nodes of each level but the first, which are runs."""
+    """Return the nodes of each level except the first; they have consecutive numbers."""
     cuts = np.searchsorted(tree.depths, np.arange(1, int(tree.depths[-1]) + 2)).tolist()
     return [slice(first, last) for first, last in pairwise(cuts)]

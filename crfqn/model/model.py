@@ -1,7 +1,7 @@
-"""A fitted model: labels, weights, names of features; what models of all kinds have in common.
+"""The base of fitted models of all kinds: labels, weights and names of features.
 
-Predictions go through an engine, which scores items and infers their labels: numpy alone for a few items
-(`numpy_engine.py`), compiled code for many (`compiled_engine.py`). Their results agree within 1e-12.
+An engine computes scores and inference: `numpy_engine.py`, numpy alone, for single items, and `compiled_engine.py` for
+many items. Their results agree within 1e-12.
 """
 
 from __future__ import annotations
@@ -12,54 +12,58 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_VALUES, Vector
+from crfqn.data.inputs import ItemsLike, LabelsLike
 from crfqn.data.model_file import ModelFile, ModelSource
 from crfqn.data.token_rows import Rows
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
 from crfqn.model.content import DENSE_WEIGHTS, ModelContent
-from crfqn.model.numpy_engine import NUMPY
+from crfqn.model.numpy_engine import NUMPY, Engine
 from crfqn.model.trained import FittedModel
 from crfqn.model.weights import WeightMatrix
 from crfqn.registry import find
 
-INTERCEPT = "(intercept)"
-TEMPERATURES = 1e-3, 1e3  # the least and the largest
-SEARCHED_TEMPERATURES = 0.01, 100.0
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+INTERCEPT = "(intercept)"  # name of the constant
+# Range of temperatures that users may set: beyond it, scores divided by it overflow, or all probabilities are equal.
+TEMPERATURE_RANGE = 1e-3, 1e3
+CALIBRATION_RANGE = 0.01, 100.0  # temperatures that `calibrate` searches, by Brent's method in the logarithm
 
 
 class Decoding(NamedTuple):
-    """Best labelling of each item (`labels`: 1-D arrays for sequences, else as `predict`), and the logarithm of its
-    probability, in nats."""
+    """The best labels of items (1-D arrays for sequences, else as in `predict`), and the logarithms of their
+    probabilities, in nats, (I,)."""
 
     labels: Any
     log_probability: NDArray[np.float64]
 
 
 class WeightsByName(NamedTuple):
-    """Weights that are not 0, by (feature, label; in a taxonomy its node), by label or node for the constants, by
-    (label, next label), and by (feature, label, next label); features without names are their columns."""
+    """The weights other than 0 by name. In a taxonomy nodes replace labels; features without names are columns."""
 
-    features: dict[tuple[Any, Any], float]
-    intercepts: dict[Any, float]
-    transitions: dict[tuple[Any, Any], float]
-    bigrams: dict[tuple[Any, Any, Any], float]
+    features: dict[tuple[Any, Any], float]  # by (feature, label)
+    intercepts: dict[Any, float]  # by label
+    transitions: dict[tuple[Any, Any], float]  # by (label, next label)
+    bigrams: dict[tuple[Any, Any, Any], float]  # by (feature, label, next label)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model(FittedModel):
-    """A fitted model: what labels, without what trains. `Model.open` reads one from a file, an estimator has one as
-    `model_`; attributes have the names that they have at estimators.
+    """A fitted model, which predicts but cannot be trained. `Model.open` reads one from a file; an estimator has one as
+    `model_`. Attributes have the same names as those of estimators.
 
     A model of sequences has `predict`, `decode`, `marginals`, `n_best`, `spans` and `log_likelihood`; one of single
     items `predict`, `decode`, `predict_proba`, `marginals`, `n_best`, `predict_nodes` and `log_likelihood`; their
     parameters, results and errors are those of the estimators' methods (`predict_marginals` for `marginals` and so on).
-    Methods keep nothing: threads may share one.
+    Methods do not change the model, so that threads may share it.
 
     Attributes
     ----------
@@ -69,10 +73,10 @@ class Model(FittedModel):
     weights : WeightMatrix (K, F); of a taxonomy K are the nodes
     intercept : ndarray, shape (K,), or None
     dense_coef_ : ndarray, shape (K, D), weights of a dense block, D = 0 without one
-    loss : str, of the training; scores are logarithms of probabilities for "logistic" alone
-    trained : how it was trained, None where nobody knows
-    feature_names : names of the features by column, or None; a vocabulary or a featurizer has names of its own
-    temperature : float, which all scores are divided by where they become probabilities (`calibrate`)
+    loss : str, of the training; only "logistic" gives probabilities
+    trained : record of the training, None if it is unknown
+    feature_names : names of the features by column, or None, as if a vocabulary or a featurizer has the names
+    temperature : float, the divisor of scores in probabilities (`calibrate`)
 
     Examples
     --------
@@ -104,18 +108,18 @@ class Model(FittedModel):
         Raises
         ------
         ModelFileError
-            As of `crfqn.load`, and for kinds of models that need their estimator (`crfqn.load`).
+            As in `crfqn.load`, and for kinds of models that need their estimator (`crfqn.load`).
         """
-        return find("open_model")(source)  # which knows the classes below this one
+        return find("open_model")(source)  # by name, as it imports the subclasses
 
     @property
-    def coef_(self) -> Any:
+    def coef_(self) -> csr_array:
         """The weights as scipy's `csr_array`, (K, F)."""
         return self.weights.csr
 
     @property
     def feature_names_in_(self) -> Sequence[str] | None:
-        """The names of all features, None where they have none."""
+        """The names of all features, None without names."""
         return self.names
 
     def add_to(self, content: ModelContent) -> None:
@@ -145,27 +149,32 @@ class Model(FittedModel):
         return model
 
     def calibrate(
-        self, X: Any = None, y: Any = None, engine: Any = NUMPY, *, temperature: float | None = None
+        self,
+        X: ItemsLike | None = None,
+        y: LabelsLike | None = None,
+        engine: Engine = NUMPY,
+        *,
+        temperature: float | None = None,
     ) -> Self:
-        """Return the model with the temperature under which held-out labels are most probable.
+        """Return the model with the temperature that maximises the likelihood of held-out labels.
 
-        All scores are divided by it where they become probabilities, so that labels do not change. It is found by
-        minimising the mean of -log P(y_t | x) over positions (of single items over items) by Brent's method, between
-        0.01 and 100.
+        Probabilities are those of scores divided by the temperature; best labels do not change. Brent's method
+        minimises the mean of -log P(y_t | x) over positions (over items for models of single items) between 0.01 and
+        100.
 
         Parameters
         ----------
         X, y : labelled items that the model was not trained on
-        engine : what scores and infers, by default numpy alone
+        engine : for scores and inference, by default numpy alone
         temperature : float, optional
-            The temperature, in the place of items; 1 undoes the calibration.
+            The temperature, instead of items; 1 undoes the calibration.
 
         Raises
         ------
         AttributeError
             The model has no probabilities.
         InputError
-            No items, items and a temperature at once, labels that are not among the classes, as of `predict`.
+            Neither items nor a temperature, or both; labels that are not among the classes; as in `predict`.
 
         References
         ----------
@@ -178,26 +187,23 @@ class Model(FittedModel):
             return self.with_temperature(temperature)
         from scipy.optimize import minimize_scalar  # prediction needs numpy alone
 
-        loss, bounds = self._mean_loss(X, y, engine), tuple(map(log, SEARCHED_TEMPERATURES))
+        loss, bounds = self._mean_loss(X, y, engine), tuple(map(log, CALIBRATION_RANGE))
         best = minimize_scalar(
             lambda t: loss(exp(t)), bounds=bounds, method="bounded", options={"xatol": 1e-7}
         )
         return self.with_temperature(exp(best.x))
 
     @abstractmethod
-    def _mean_loss(self, X: Any, y: Any, engine: Any) -> Callable[[float], float]:
-        """Return the mean of -log P(y_t | x) over labelled positions or items as a function of the temperature."""
+    def _mean_loss(self, X: ItemsLike, y: LabelsLike, engine: Engine) -> Callable[[float], float]:
+        """Return a function of the temperature: the mean of -log P(y_t | x) over labelled positions or items."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields for pickles and copies, without what is made of them."""
+        """Return the fields for pickles and copies, without cached values."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
     @property
     def current(self) -> Self:
-        """The model; a new one where users have given its matrices of weights other arrays."""
+        """The model, or a new one if users have replaced arrays of its matrices of weights."""
         matrices = {name: value for name, value in self.__dict__.items() if isinstance(value, WeightMatrix)}
         new: dict[str, Any] = {
             name: value.current for name, value in matrices.items() if value.current is not value
@@ -206,16 +212,16 @@ class Model(FittedModel):
 
     @property
     def n_dense_(self) -> int:
-        """D, 0 for a model without a dense block."""
+        """D, 0 without a dense block."""
         return int(self.dense_coef_.shape[1])
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores are logarithms of probabilities."""
+        """Whether the model gives probabilities."""
         return self.loss == "logistic"
 
     def check_probabilities(self) -> None:
-        """Raise AttributeError, as estimators do, for losses without probabilities."""
+        """Raise AttributeError, as estimators do, if the loss gives no probabilities."""
         if not self.has_probabilities:
             raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {self.loss!r}")
 
@@ -226,7 +232,7 @@ class Model(FittedModel):
 
     @property
     def n_nonzero(self) -> int:
-        """Number of weights that are not 0, those of intercepts and of a dense block left out."""
+        """Number of weights other than 0, without intercepts and a dense block."""
         tables = (value for value in self.__dict__.values() if isinstance(value, WeightMatrix))
         return int(sum(np.count_nonzero(table.values) for table in tables))
 
@@ -241,35 +247,35 @@ class Model(FittedModel):
 
     @property
     def names(self) -> Any:
-        """The names of all features by column, None where they have none."""
+        """The names of all features by column, None without names."""
         return self.feature_names
 
-    def feature_name(self, column: int) -> Any:
-        """Return the name of a feature, its column where there is none."""
+    def feature_name(self, column: int) -> str | int:
+        """Return the name of a feature, or its column if it has none."""
         return column if self.names is None else self.names[column]
 
     @abstractmethod
-    def feature_rows(self, X: Any) -> tuple[Rows, NDArray[np.int64]]:
-        """Return the features of all rows of items, and the numbers of the rows where the items begin and end."""
+    def feature_rows(self, X: ItemsLike) -> tuple[Rows, NDArray[np.int64]]:
+        """Return the features of the rows of all items, and the first row of each item and the end, (I + 1,)."""
 
     @property
     @abstractmethod
     def takes(self) -> str:
-        """What an item is: "text", "columns", "features" or "matrix" (of sequences), "document", "row", "cells" or
+        """The form of an item: "text", "columns", "features" or "matrix" (of sequences), "document", "row", "cells" or
         "numbers"."""
 
     @property
     @abstractmethod
     def columns_read(self) -> list[str] | None:
-        """The names of the columns of a table, or of tokens that have several; None for other items."""
+        """The names of the columns of a table, or of tokens with several columns; None for other items."""
 
     @property
     def node_names(self) -> list:
-        """The names of what has weights: the labels, in a taxonomy the nodes."""
+        """The names of the rows of weights: the labels, in a taxonomy the nodes."""
         return self.classes_.tolist()
 
     def weights_by_name(self) -> WeightsByName:
-        """Return the weights that are not 0 by the names of labels and features."""
+        """Return the weights other than 0 by the names of labels and features."""
         nodes, names = self.node_names, range(self.n_features_in_) if self.names is None else self.names
         entries = zip(*(column.tolist() for column in self.weights.entries()), strict=True)
         features = {(names[f], nodes[k]): weight for weight, k, f in entries if weight}
@@ -283,8 +289,8 @@ class Model(FittedModel):
         return counts if self.intercept is None else counts + (self.intercept != 0)
 
     def strongest(self, node: int, n: int | None = 10) -> list[tuple[Any, float]]:
-        """Return the n features (None: all) with the largest sizes of weights for a label, or a node, by its number:
-        names (or columns) and weights, the largest first. The constant, if it is not 0, has the name INTERCEPT."""
+        """Return the n features (None: all) with the largest absolute weights for a label or node, given its number:
+        names (or columns) and weights, sorted. The constant, if it is not 0, has the name INTERCEPT."""
         span = slice(*self.weights.row_ends[node : node + 2].tolist())
         columns, weights = self.weights.columns[span], self.weights.values[span]
         if self.intercept is not None and self.intercept[node]:
@@ -295,14 +301,10 @@ class Model(FittedModel):
         )
         return [*zip(names, weights[order].tolist(), strict=True)]
 
-    def with_dense(self, scores: Vector, dense: Vector) -> Vector:
-        """Return scores (N, K) with what the dense features of a block (N, D) add."""
-        return scores + np.asarray(dense, np.float64) @ self.dense_coef_.T
-
     def named_terms(
         self, rows: Rows, position: int, states: list[int], others: list[int]
     ) -> list[tuple[Any, float]]:
-        """Return the weights times values of a position by feature, those of some states minus those of others."""
+        """Return a position's terms, weights times values, by feature: those of some states minus those of others."""
         terms, of_states, features = self.weights.terms(rows, position)
         signs = np.isin(of_states, states).astype(np.float64) - np.isin(of_states, others)
         counts = np.flatnonzero(signs)
@@ -310,29 +312,29 @@ class Model(FittedModel):
         return [(self.feature_name(f), v) for f, v in zip(features[counts].tolist(), values, strict=True)]
 
     def dense_terms(self, row: Vector, states: list[int], others: list[int]) -> list[tuple[int, float]]:
-        """Return the same of a dense block's row, (D,), by column."""
+        """Return the same terms of a row of the dense block, (D,), by column."""
         weights = self.dense_coef_[states].sum(axis=0) - self.dense_coef_[others].sum(axis=0)
         return [*enumerate((weights * np.asarray(row, np.float64)).tolist())]
 
     def _strongest(self, rows: Rows, position: int, states: list[int], n: int) -> list[tuple[Any, float]]:
-        """Return the n features whose terms, weights times values, are the largest in size for some states together,
-        by name (or column), with these terms, the largest first."""
+        """Return the n features with the largest absolute terms (weights times values, summed over some states) at a
+        position: names (or columns) and terms, sorted."""
         terms, of_states, features = self.weights.terms(rows, position)
-        is_asked = np.isin(of_states, states)
-        used, place = np.unique(features[is_asked], return_inverse=True)
-        sums = np.bincount(place, terms[is_asked], used.size)
+        is_of_state = np.isin(of_states, states)
+        used, place = np.unique(features[is_of_state], return_inverse=True)
+        sums = np.bincount(place, terms[is_of_state], used.size)
         order = np.argsort(-np.abs(sums), kind="stable")[:n].tolist()
         return [(self.feature_name(int(used[k])), float(sums[k])) for k in order if sums[k]]
 
 
-def is_temperature(value: Any) -> bool:
-    """Return whether a value can be a temperature."""
-    least, most = TEMPERATURES
-    return isinstance(value, Real) and not isinstance(value, bool) and least <= float(value) <= most
+def is_temperature(value: object) -> bool:
+    """Return whether a value is a number in the range of temperatures."""
+    low, high = TEMPERATURE_RANGE
+    return isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high
 
 
 def read_temperature(file: ModelFile) -> float:
-    """Return the temperature of a file's model, 1 where the file names none; ModelFileError for no temperature."""
+    """Return the temperature in a file, by default 1; ModelFileError for anything but a number in its range."""
     temperature = file.metadata.get("temperature", 1.0)
     if not is_temperature(temperature):
         raise ModelFileError(

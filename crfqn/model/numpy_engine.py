@@ -1,7 +1,6 @@
-"""The engine of numpy alone: for a few items, where calls cost more than operations, and where nothing is to be
-compiled.
+"""Scores and inference by numpy alone, for single items and for processes that must not compile.
 
-Shapes: I items, N positions, K labels; of a taxonomy K nodes.
+Shapes: I items, N positions, K labels (in a taxonomy nodes).
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.data.encoding import encode_new
 from crfqn.data.hybrid import check_dense, sparse_of
+from crfqn.data.inputs import ItemsLike
 from crfqn.data.label_arrays import encode_allowed_labels
 from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.errors import InputError
@@ -28,19 +28,22 @@ from crfqn.model.unknown_features import warn_of_unknown_names
 from crfqn.structures.item_chain import BestPath, NumpyChain
 from crfqn.structures.span_rules import SpanRules, Spans
 
-BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, and a few arrays like it
+if TYPE_CHECKING:
+    from crfqn.model.compiled_engine import CompiledEngine
+
+BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, which bounds the memory of an array
 
 
 @dataclass(frozen=True, eq=False)
 class NumpyItems(OpenedItems):
-    """Sequences ready for inference: the scores of each, (T, K), -inf where the rules or what is known forbid."""
+    """Sequences ready for inference: the scores of each, (T, K), -inf where rules or known labels exclude a label."""
 
     chain: NumpyChain
     scores: list[Vector]
     has_known: bool
 
     def at(self, temperature: float) -> Self:
-        """Return the same with all scores divided by a temperature."""
+        """Return the items with all scores divided by a temperature."""
         if temperature == 1.0:
             return self
         chain = NumpyChain(self.chain.edges / temperature, self.chain.rules)
@@ -60,7 +63,7 @@ class NumpyItems(OpenedItems):
         return np.array(totals, np.float64)
 
     def marginals(self) -> list[Vector]:
-        """Return the probabilities of the labels, (T, K) of each item."""
+        """Return the probabilities of the labels, (T, K) for each item."""
         forward = [self.chain.forward(scores) for scores in self.scores]
         self._check_possible([total for _, total in forward])
         return [
@@ -69,7 +72,7 @@ class NumpyItems(OpenedItems):
         ]
 
     def pairs(self) -> list[Vector]:
-        """Return the probabilities of pairs of neighbouring labels, (T - 1, K, K) of each item."""
+        """Return the probabilities of pairs of neighbouring labels, (T - 1, K, K) for each item."""
         self.log_partition()
         return [self.chain.pairs(scores) for scores in self.scores]
 
@@ -80,7 +83,7 @@ class NumpyItems(OpenedItems):
         return self.chain.tables(self.scores[i])
 
     def span_probabilities(self, spans: Spans, rules: SpanRules) -> Vector:
-        """Return the probability that each span stands where it does, (S,)."""
+        """Return the probability of each span, (S,)."""
         probabilities: list[float] = []
         heads = np.searchsorted(spans.starts, self.offsets).tolist()
         for scores, start, (first, last) in zip(
@@ -100,32 +103,33 @@ class NumpyItems(OpenedItems):
         return np.array(scores, np.float64) - self.log_partition()
 
     def within(self, allowed: NDArray[np.bool_]) -> Vector:
-        """Return the logarithm of the sum of the labellings that are allowed, (I,), of states bool (K, N); -inf for
-        none."""
+        """Return log Z of each item over the allowed labellings, (I,), -inf without any; `allowed` : states, (K, N)."""
         runs = zip(self.scores, pairwise(self.offsets.tolist()), strict=True)
-        ruled = (self.chain.masked_scores(scores, allowed[:, first:last].T) for scores, (first, last) in runs)
-        return np.array([self.chain.forward(scores)[1] for scores in ruled], np.float64)
+        masked = (
+            self.chain.masked_scores(scores, allowed[:, first:last].T) for scores, (first, last) in runs
+        )
+        return np.array([self.chain.forward(scores)[1] for scores in masked], np.float64)
 
     def _check_possible(self, scores: list[float]) -> None:
-        """Raise InputError for an item without any labelling: its best one's score and log Z are -inf."""
+        """Raise InputError for an item without any labelling, whose best score or log Z is -inf."""
         if -np.inf in scores:
             known = " and what is known" if self.has_known else ""
             raise InputError(f"{place_of(scores.index(-np.inf))}: no labelling keeps the rules{known}")
 
 
 class NumpyEngine:
-    """Scores and inference by numpy."""
+    """The engine that uses numpy alone."""
 
-    def encode(self, model: Any, X: Any) -> Any:
-        """Return sequences as `TokenRows` or `Sequences`, with their dense block if there is one."""
+    def encode(self, model: Any, X: ItemsLike) -> Any:
+        """Return sequences as `TokenRows` or `Sequences`, with their dense block if the model has one."""
         X = check_dense(X, model.n_dense_)
         encoded = encode_new(sparse_of(X), model.vocabulary, model.n_features_in_, model.known_pairs)
         return X.beside(encoded) if model.n_dense_ else encoded
 
     def open(
-        self, model: Any, X: Any, constraints: LabelConstraints = UNCONSTRAINED, warns: bool = True
+        self, model: Any, X: ItemsLike, constraints: LabelConstraints = UNCONSTRAINED, warns: bool = True
     ) -> NumpyItems:
-        """Return new sequences under constraints; `warns` of items without a known feature."""
+        """Return new sequences under constraints; `warns`: whether to warn of items without a known feature."""
         single_runs = model.single_runs(constraints.once)
         X = list(X) if isinstance(X, Iterator) else X
         encoded = self.encode(model, X)
@@ -134,7 +138,7 @@ class NumpyEngine:
         chain, ends, rows = model.chain, encoded.offsets.tolist(), rows_of(encoded)
         scores = model.weights.scores(rows)
         if model.n_dense_:
-            scores = model.with_dense(scores, encoded.dense)
+            scores = scores + np.asarray(encoded.dense, np.float64) @ model.dense_coef_.T
         if model.bigrams is not None:
             scores = np.hstack([scores, model.bigrams.scores(rows)])
         if constraints.known is None:
@@ -147,23 +151,26 @@ class NumpyEngine:
         return NumpyItems(encoded.offsets, single_runs, chain, items, constraints.known is not None)
 
     def node_scores(self, model: Any, X: Any, warns: bool) -> Iterator[Vector]:
-        """Yield by blocks of single items the scores of the nodes, (items, K)."""
+        """Yield the scores of the nodes block by block, (items, K)."""
         X = check_dense(X, model.n_dense_)
         rows = model.rows(sparse_of(X), warns)
-        n_items, n_block = rows.row_ends.size - 1, max(1, BLOCK_NUMBERS // model.weights.n_states)
+        n_items, n_block = rows.row_ends.size - 1, max(1, BLOCK_NUMBERS // model.weights.shape[0])
         for first in range(0, max(n_items, 1), n_block):
             last = min(first + n_block, n_items)
             scores = model.weights.scores(rows.cut(first, last), model.intercept)
-            yield model.with_dense(scores, X.dense[first:last]) if model.n_dense_ else scores
+            if model.n_dense_:
+                scores = scores + np.asarray(X.dense[first:last], np.float64) @ model.dense_coef_.T
+            yield scores
 
-    def class_scores(self, model: Any, X: Any, warns: bool = True) -> Iterator[Vector]:
-        """Yield by blocks of single items the score of each class, in a taxonomy its node's and its ancestors', (items,
-        classes); `warns` of items without a known feature."""
+    def class_scores(self, model: Any, X: ItemsLike, warns: bool = True) -> Iterator[Vector]:
+        """Yield the scores of the classes block by block, (items, classes): in a taxonomy the sums of the scores of a
+        class's node and its ancestors. `warns`: whether to warn of items without a known feature."""
         for scores in self.node_scores(model, X, warns):
             yield model.labels.class_scores(scores)
 
-    def node_probabilities(self, model: Any, X: Any, warns: bool = True) -> Iterator[Vector]:
-        """Yield by blocks of items the probability of each node of a taxonomy, and of those under it, (items, K)."""
+    def node_probabilities(self, model: Any, X: ItemsLike, warns: bool = True) -> Iterator[Vector]:
+        """Yield for each node of a taxonomy the probability of the node and those under it, block by block,
+        (items, K)."""
         tree, nodes = model.labels.tree, model.labels.nodes
         for scores in self.class_scores(model, X, warns):
             p = np.exp((scores - scores.max(axis=1, keepdims=True)) / model.temperature)
@@ -173,9 +180,10 @@ class NumpyEngine:
 
 
 NUMPY = NumpyEngine()
+Engine: TypeAlias = "NumpyEngine | CompiledEngine"
 
 
 def rows_of(encoded: Any) -> Rows:
-    """Return the entries of encoded sequences."""
+    """Return the features of the positions of encoded sequences."""
     encoded = sparse_of(encoded)
     return Rows.from_items(encoded if isinstance(encoded, TokenRows) else encoded.matrix)

@@ -1,11 +1,11 @@
-"""Sequences that an engine has opened under constraints: the part of inference that all engines share."""
+"""Sequences that an engine has opened under constraints: the part of inference that both engines share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,19 @@ from crfqn.structures.span_rules import SpanRules
 
 
 class SingleRuns(NamedTuple):
-    """Labels that form at most one run in an item each: their names, and the groups of states that they are."""
+    """Labels that each form one run in an item or none: their names, and the groups of their states."""
 
-    names: Sequence[Any]
+    names: Sequence[Hashable]
     rules: SpanRules
 
 
 @dataclass(frozen=True, eq=False)
 class OpenedItems(ABC):
-    """Sequences ready for inference. Their best labellings keep the rule of single runs; sums are over all labellings,
-    also those that break it.
+    """Sequences ready for inference. Their best labellings keep the rule of single runs; sums include labellings that
+    break it.
 
     offsets : first position of each item, and the number of positions, int64 (I + 1,)
-    single_runs : the rule, None where no label has it
+    single_runs : the rule, None if it holds for no label
     """
 
     offsets: NDArray[np.int64]
@@ -39,18 +39,18 @@ class OpenedItems(ABC):
 
     @abstractmethod
     def _best(self) -> tuple[Labels, Vector]:
-        """Return what `best` does, without the rule of single runs."""
+        """Return the results of `best` without the rule of single runs."""
 
     @abstractmethod
     def _n_best(self, n: int) -> list[list[BestPath]]:
-        """Return what `n_best` does, without the rule of single runs."""
+        """Return the results of `n_best` without the rule of single runs."""
 
     @abstractmethod
     def item(self, i: int) -> tuple[Vector, list[Vector]]:
         """Return the scores of an item's nodes, (T, K), and of the transitions to each position, T matrices (K, K)."""
 
     def best(self) -> tuple[Labels, Vector]:
-        """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
+        """Return the numbers of the best labels, (N,), and the scores of the best labellings, (I,)."""
         states, scores = self._best()
         repeated = {} if self.single_runs is None else repeats(states, self.offsets, self.single_runs.rules)
         if repeated:
@@ -66,7 +66,7 @@ class OpenedItems(ABC):
         return states, scores
 
     def n_best(self, n: int) -> list[list[BestPath]]:
-        """Return the n best labellings of each item, fewer where there are fewer, and their scores."""
+        """Return the n best labellings of each item, or all if there are fewer, and their scores."""
         best = self._n_best(n)
         for item, paths in enumerate(best):
             if self.single_runs is None:
@@ -82,8 +82,8 @@ class OpenedItems(ABC):
     def best_of_single_runs(
         self, tables: tuple[Vector, list[Vector]], item: int, groups: set[int], n: int
     ) -> list[BestPath]:
-        """Return an item's n best labellings that keep the rule of single runs, of the scores of its nodes and of its
-        transitions; InputError with its place."""
+        """Return an item's n best labellings that keep the rule of single runs; InputError with the item's place.
+        `tables`: the scores of its nodes and transitions."""
         assert self.single_runs is not None
         try:
             return best_of_single_runs(*tables, self.single_runs.rules, groups, n)

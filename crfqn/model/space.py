@@ -1,4 +1,4 @@
-"""Spaces of weights: labels and features that a model has weights of, and how the weights are numbered in a training.
+"""The coordinates of weights in a training: the labels and features of a model, and the numbers of their weights.
 
 Shapes: F features, D dense ones, K labels or nodes.
 """
@@ -6,8 +6,8 @@ Shapes: F features, D dense ones, K labels or nodes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,29 +35,31 @@ from crfqn.structures.transition_rules import TransitionRules
 
 @dataclass(frozen=True, eq=False)
 class Space(ABC):
-    """Labels and features, with a model of any weights.
+    """Labels and features; `model` makes a model of any weights for them, `weights` does the opposite.
 
-    n_features : int, F; n_dense : int, D, which come before the F in a training, 0 without a dense block
+    n_features : int, F; n_dense : int, D dense features, which come before the F in a training
     loss : str, of the training
+    has_constant : whether a constant feature follows the F
+    bigram_columns : the features with weights for pairs of labels, sorted
     """
 
-    has_transitions: ClassVar[bool] = (
-        False  # weights of pairs of labels are penalised beside those of features
-    )
+    has_transitions: ClassVar[bool] = False  # whether the penalty includes weights of pairs of labels
 
     n_features: int
     n_dense: int = field(default=0, kw_only=True)
     loss: str = field(default="logistic", kw_only=True)
+    has_constant: bool = field(default=False, kw_only=True)
+    bigram_columns: Coords = field(default_factory=lambda: NO_COLUMNS, kw_only=True)
 
     @classmethod
     @abstractmethod
     def from_model(cls, model: Any) -> Self:
-        """Return the space of a model's weights."""
+        """Return the space of the weights of a model."""
 
     @property
     @abstractmethod
     def n_states(self) -> int:
-        """K."""
+        """The number of labels or nodes, K."""
 
     @property
     @abstractmethod
@@ -66,28 +68,23 @@ class Space(ABC):
 
     @property
     def n_columns(self) -> int:
-        """The number of columns of a training's weights without a dense block: F, and perhaps a constant."""
-        return self.n_features
+        """The number of columns of a training's weights without a dense block: F, or F + 1 with a constant."""
+        return self.n_features + self.has_constant
 
     @property
     def unpenalised(self) -> Coords:
         """The coordinates of intercepts without penalty, sorted."""
         return NO_COORDS
 
-    @property
-    def bigram_columns(self) -> Coords:
-        """The features with weights for pairs of labels, sorted."""
-        return NO_COLUMNS
-
     def model(self, weights: SparseWeights, trained: Trained | None = None) -> Any:
-        """Return the model with these weights, sorted by coordinate."""
+        """Return the model with some weights, sorted by coordinate."""
         dense = np.empty((self.n_states, 0))
         if self.n_dense:
             dense, weights = split_weights(weights, self.n_states, self.n_columns, self.n_dense)
         return self._model(weights, dense, trained)
 
     def weights(self, model: Any, common: AxisMatch | None = None) -> SparseWeights:
-        """Return the weights of a model, or those of labels and features in common, by coordinate, without zeros."""
+        """Return the non-zero weights of a model, or those of common labels and features, sorted by coordinate."""
         if common is None:
             common = AxisMatch(np.arange(self.n_states), Same())
         weights = self._sparse_weights(model, common)
@@ -100,8 +97,8 @@ class Space(ABC):
         return joined_weights(table, weights, self.n_columns)
 
     def start(self, model: Any, is_required: bool, is_verbose: bool) -> SparseWeights | None:
-        """Return the weights of a model that a training starts from, those of labels and features in common. Where
-        features do not match, it is None, or an InputError if the start `is_required`."""
+        """Return the weights of a model for common labels and features, from which a training starts. If features
+        do not match, return None, or raise InputError if the start `is_required`."""
         before = self.from_model(model)
         common = match(before.axes, self.axes, is_required)
         weights = None if common is None else self.weights(model, common)
@@ -111,11 +108,11 @@ class Space(ABC):
 
     @abstractmethod
     def _model(self, weights: SparseWeights, dense: NDArray, trained: Trained | None) -> Any:
-        """Return the model with the weights of a dense block, (K, D), and the others."""
+        """Return the model with the weights of a dense block, (K, D), and other weights."""
 
     @abstractmethod
     def _sparse_weights(self, model: Any, common: AxisMatch) -> SparseWeights:
-        """Return a model's weights of labels and features in common, without those of a dense block."""
+        """Return the weights of a model for common labels and features, without those of a dense block."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +120,8 @@ class SequenceSpace(Space):
     """The labels, features and rules of a chain. Coordinates: node weights (K, D + F), then edge weights (K, K), then
     those of B bigram features (B, K, K).
 
-    classes : ndarray (K,); vocabulary, rules : None without any
-    scheme, once : what else a model knows of its training, as of `SequenceModel`
-    bigrams : the features with weights for pairs of labels, sorted
+    classes : ndarray (K,); vocabulary, rules : or None
+    scheme, once : as in `SequenceModel`
     """
 
     has_transitions: ClassVar[bool] = True
@@ -134,8 +130,7 @@ class SequenceSpace(Space):
     vocabulary: Vocabulary | None = None
     rules: TransitionRules | None = None
     scheme: str | None = None
-    once: tuple[Any, ...] = ()
-    bigrams: NDArray[np.int64] = field(default_factory=lambda: NO_COLUMNS)
+    once: tuple[Hashable, ...] = ()
 
     @classmethod
     def from_model(cls, model: SequenceModel) -> Self:
@@ -146,7 +141,7 @@ class SequenceSpace(Space):
             model.rules_,
             model.scheme,
             tuple(model.once),
-            model.bigram_columns_,
+            bigram_columns=model.bigram_columns_,
             n_dense=model.n_dense_,
             loss=model.loss,
         )
@@ -160,25 +155,18 @@ class SequenceSpace(Space):
     def n_states(self) -> int:
         return len(self.classes)
 
-    @property
-    def bigram_columns(self) -> Coords:
-        return self.bigrams
-
-    @cached_property
-    def _layout(self) -> EdgeLayout:
-        return EdgeLayout(self.n_states, 1 + self.bigrams.size)
-
     def _model(self, weights: SparseWeights, dense: NDArray, trained: Trained | None) -> SequenceModel:
-        n_states, n_features, layout = self.n_states, self.n_features, self._layout
+        n_states, n_features = self.n_states, self.n_features
+        layout = EdgeLayout(n_states, 1 + self.bigram_columns.size)
         end = int(np.searchsorted(weights.coords, n_states * n_features))
         rows, columns = np.divmod(weights.coords[:end], n_features)
         nodes = Entries(weights.weights[:end], rows, columns)
         first, second, context = layout.split(weights.coords[end:] - n_states * n_features)
-        behind, values, bigrams = int(np.searchsorted(context, 1)), weights.weights[end:], None
-        edges = Entries(values[:behind], first[:behind], second[:behind])
+        n_edges, values, bigrams = int(np.searchsorted(context, 1)), weights.weights[end:], None
+        edges = Entries(values[:n_edges], first[:n_edges], second[:n_edges])
         if layout.has_contexts:
-            pairs = layout.numbers(first[behind:], second[behind:])
-            entries = Entries(values[behind:], pairs, self.bigrams[context[behind:] - 1])
+            pairs = layout.numbers(first[n_edges:], second[n_edges:])
+            entries = Entries(values[n_edges:], pairs, self.bigram_columns[context[n_edges:] - 1])
             bigrams = WeightMatrix.from_entries(entries, (layout.n_pairs, n_features))
         return SequenceModel(
             kind=CHAIN,
@@ -198,15 +186,16 @@ class SequenceSpace(Space):
 
     def _sparse_weights(self, model: SequenceModel, common: AxisMatch) -> SparseWeights:
         rows, columns, values = common.entries(model.coef_)
+        layout = EdgeLayout(self.n_states, 1 + self.bigram_columns.size)
         first, second, edges = AxisMatch(common.rows, common.rows).entries(model.transition_coef_)
-        coords, edge_weights = [self._layout.numbers(first, second)], [edges]
+        coords, edge_weights = [layout.numbers(first, second)], [edges]
         if model.bigrams is not None:
             weights, pairs, features = model.bigrams.entries()
             from_, to, _ = EdgeLayout(common.rows.size).split(pairs)
             first, second, features = common.rows[from_], common.rows[to], common.columns[features]
-            stays = (first >= 0) & (second >= 0) & np.isin(features, self.bigrams)
-            context = 1 + np.searchsorted(self.bigrams, features[stays])
-            coords.append(self._layout.numbers(first[stays], second[stays], context))
+            stays = (first >= 0) & (second >= 0) & np.isin(features, self.bigram_columns)
+            context = 1 + np.searchsorted(self.bigram_columns, features[stays])
+            coords.append(layout.numbers(first[stays], second[stays], context))
             edge_weights.append(weights[stays])
         n_nodes = self.n_states * self.n_features
         return sorted_weights(

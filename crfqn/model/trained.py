@@ -1,4 +1,4 @@
-"""Fitted models as values, and what they know of the training that made them."""
+"""Fitted models as frozen values, and the record of the training that made them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from crfqn.result import Result
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A training that has ended.
+    """The record of a training.
 
-    result : how it ended, without the weights, which the model has
-    strengths : of the penalty by name; empty where nobody knows, as of another tool's model
-    settings : the parameters of the training, as a model file holds them
-    n_weights : how many weights there could have been, 0 where nobody knows
-    extra : JSON values of users in the model's file, None for a model of no file
-    training, featurizer : what `crfqn train` keeps of the training and its data (docs/formats.md)
-    version : of crfqn in the model's file, None for a model of no file
+    result : of the training, without the weights, which are in the model
+    strengths : of the penalty by name; empty if unknown, as for models of other tools
+    settings : the parameters of the training, as a model file stores them
+    n_weights : number of weights that the training could choose, 0 if unknown
+    extra : JSON values of users in the model's file, None for a model without a file
+    training, featurizer : the record of `crfqn train` (docs/formats.md), and the featurizer of single items
+    version : of crfqn in the model's file, None for a model without a file
     """
 
     result: Result
@@ -49,7 +49,7 @@ class Trained:
 
     @classmethod
     def of_file(cls, file: ModelFile) -> Trained:
-        """Return the training that a model file describes; ModelFileError where it is none."""
+        """Return the record that a model file holds; ModelFileError if it is invalid."""
         strengths: Mapping[str, float] = {}
         if "strengths" in file.metadata:
             strengths = file.table("strengths")
@@ -73,7 +73,7 @@ class Trained:
         )
 
     def add_to(self, content: ModelContent) -> None:
-        """Add the training to what a model file holds."""
+        """Add the record to the content of a model file."""
         result = self.result
         content.arrays["trace"] = trace_table(result.trace)
         if self.strengths:
@@ -87,10 +87,10 @@ class Trained:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedModel(ABC):
-    """What a training has made, a frozen value.
+    """The result of a training, a frozen value.
 
-    kind : of its files; classes_ : the labels; n_features_in_ : the features
-    trained : how it was made
+    kind : of its files; classes_ : the labels; n_features_in_ : the number of features
+    trained : the record of the training
     """
 
     ANSWERS: ClassVar[LabelAnswers] = LABEL_ANSWERS
@@ -102,12 +102,12 @@ class FittedModel(ABC):
 
     @abstractmethod
     def add_to(self, content: ModelContent) -> None:
-        """Add labels, features and weights to what a model file holds."""
+        """Add labels, features and weights to the content of a model file."""
 
     @property
     @abstractmethod
     def n_stored(self) -> int:
-        """The number of the weights in a file: all that are not 0."""
+        """The number of weights other than 0, as a file stores them."""
 
     @property
     def used_features(self) -> NDArray[np.int64]:
@@ -116,11 +116,11 @@ class FittedModel(ABC):
 
     @property
     def current(self) -> Self:
-        """The model; a new one where users have given its weights other arrays."""
+        """The model, or a new one if users have replaced arrays of its weights."""
         return self
 
     def content(self, extra: dict[str, Any] | None = None, dtype: str = "float64") -> ModelContent:
-        """Return what a file of the model holds; parameters and errors as of `save`."""
+        """Return the content of the model's file; parameters and errors as in `save`."""
         if self.trained is None:
             raise InputError("expected a model of a training or of a file, got one without")
         content = ModelContent(
@@ -145,24 +145,24 @@ class FittedModel(ABC):
         ----------
         path : str or path-like
         extra : dict, optional
-            JSON values to keep with the model; by default those of the file that it was opened from.
+            JSON values to store with the model; by default those of the file that it was opened from.
         dtype : {"float64", "float32"}, default "float64"
-            Of the weights in the file.
+            Type of the weights in the file.
 
         Raises
         ------
         InputError
             For another dtype, for weights too large for it, for a path with the extension of another format, and for
-            what a file cannot hold, such as functions.
+            values that a file cannot store, such as functions.
         ModelFileError
-            The path cannot be written, or `extra` is no JSON.
+            The path cannot be written, or `extra` has other values than those of JSON.
         """
         content = self.content(extra, dtype)
         write_model(path, self.kind, content.arrays, content.strings, content.metadata)
 
     @property
     def training_(self) -> Mapping[str, Any]:
-        """What `crfqn train` keeps of the training and its data (docs/formats.md)."""
+        """The record of `crfqn train` about the training and its data (docs/formats.md)."""
         return {} if self.trained is None else self.trained.training
 
     @property
@@ -172,36 +172,36 @@ class FittedModel(ABC):
 
     @property
     def extra_(self) -> dict[str, Any]:
-        """The user's own JSON values in the file."""
+        """The JSON values of users in the file."""
         return {} if self.trained is None else self.trained.extra or {}
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
-        """Return the parameters of the training by name, those that were chosen automatically as "auto"."""
+        """Return the parameters of the training by name; those chosen automatically are "auto"."""
         return {} if self.trained is None else dict(self.trained.settings)
 
     @property
     def fitted_strengths(self) -> dict[str, float]:
-        """Strengths of the training by name."""
+        """The strengths of the penalty by name."""
         return {} if self.trained is None else dict(self.trained.strengths)
 
     @cached_property
     def result_(self) -> Result:
-        """How the training ended, without its weights."""
+        """The result of the training, without weights."""
         if self.trained is None:
             raise AttributeError("the model has no result of a training")
         return self.trained.result
 
 
-MISSING: Any = object()
+NOT_SET: Any = object()  # the absence of a value
 
 
 class Fitted:
-    """Attribute of a fitted estimator that its model has, under a dotted path. Setting it makes another model.
+    """Attribute of a fitted estimator: an attribute of its model, under a dotted path. Setting it replaces the model.
 
-    default : the value before a fit, by default an AttributeError; is_needed : whether None is an AttributeError, too
+    default : the value before a fit, without it an AttributeError; is_needed : whether None is an AttributeError too
     """
 
-    def __init__(self, path: str, default: Any = MISSING, is_needed: bool = False) -> None:
+    def __init__(self, path: str, default: Any = NOT_SET, is_needed: bool = False) -> None:
         self.path, self.default, self.is_needed = path.split("."), default, is_needed
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -210,11 +210,11 @@ class Fitted:
     def __get__(self, estimator: Any, owner: type | None = None) -> Any:
         if estimator is None:
             return self
-        value = estimator.__dict__.get("model_", MISSING)
-        for name in self.path if value is not MISSING else ():
-            value = value.get(name, MISSING) if isinstance(value, dict) else getattr(value, name, MISSING)
-        value = self.default if value is MISSING else value
-        if value is MISSING or (value is None and self.is_needed):
+        value = estimator.__dict__.get("model_", NOT_SET)
+        for name in self.path if value is not NOT_SET else ():
+            value = value.get(name, NOT_SET) if isinstance(value, dict) else getattr(value, name, NOT_SET)
+        value = self.default if value is NOT_SET else value
+        if value is NOT_SET or (value is None and self.is_needed):
             raise AttributeError(f"{type(estimator).__name__} has no {self.name} of a training")
         return value
 
@@ -223,7 +223,7 @@ class Fitted:
 
 
 def _replaced(owner: Any, path: list[str], value: Any) -> Any:
-    """Return a value with another one under a path of names."""
+    """Return a copy of a value in which the attribute under a path of names is replaced."""
     if len(path) > 1:
         value = _replaced(getattr(owner, path[0]), path[1:], value)
     return replace(owner, **{path[0]: value})

@@ -79,7 +79,7 @@ class KeyWatches:
         return self._watches[key]
 
 
-def warn_of_unknown_names(encoded: Sequences | TokenRows, items: Iterable[object], model: Any) -> None:
+def warn_of_unknown_names(encoded: Sequences | TokenRows, items: Any, model: Any) -> None:
     """Warn of sequences without known features, and of keys without known values. `encoded`: the items in the model's
     columns; rows of names have only the features with weights."""
     vocabulary = model.vocabulary

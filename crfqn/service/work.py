@@ -39,7 +39,7 @@ def check_work(model: Model, request: Any, sizes: Sequence[int]) -> None:
 
 def _microseconds(model: Model, request: Any, longest: int) -> float:
     """Return the estimated microseconds per position; the longest item has `longest` positions."""
-    n_states = model.weights.n_states
+    n_states = model.weights.shape[0]
     n_pairs = n_states**2 if model.ANSWERS.has_positions else 0
     total = 6 + 0.2 * n_states + 0.001 * n_pairs
     if getattr(model, "bigrams", None) is not None:

@@ -35,7 +35,7 @@ FORMS = {
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize(("n_block", "n_threads"), [(N, 1), (N, 2), (999, 2), (5, 1)])
 def test_every_way_sums_the_same(form, weights, n_block, n_threads, monkeypatch):
-    monkeypatch.setattr(compiled_engine, "POSITIONS", 700)  # several stretches
+    monkeypatch.setattr(compiled_engine, "ITEMS_PER_PRODUCT", 700)  # several stretches
     table, rows = WEIGHTS[weights](), FORMS[form]()
     coef = WeightMatrix.of_sparse(sp.csr_array(table))
     with Pool(n_threads) as pool:
