@@ -1,20 +1,21 @@
-"""Models of sequences: a linear chain over the labels of neighbouring positions.
+"""Models of sequences: linear chains over the labels of neighbouring positions.
 
 Shapes: I items, N positions, F features, K labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
+from crfqn.data.inputs import ItemsLike, LabelsLike
 from crfqn.data.label_arrays import (
     encode_allowed_labels,
     encode_known_labels,
@@ -56,7 +57,7 @@ from crfqn.model.content import (
 from crfqn.model.explanations import Explanation, TermSum, explanation
 from crfqn.model.label_constraints import LabelConstraints, check_threshold, is_probable
 from crfqn.model.model import Decoding, Model, WeightsByName, read_temperature
-from crfqn.model.numpy_engine import NUMPY, rows_of
+from crfqn.model.numpy_engine import NUMPY, Engine, NumpyItems, rows_of
 from crfqn.model.opened_items import SingleRuns
 from crfqn.model.path_differences import PathDifferences
 from crfqn.model.trained import Trained
@@ -70,21 +71,26 @@ from crfqn.structures.span_rules import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.time_limit import check_time
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from crfqn.model.compiled_engine import CompiledItems
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SequenceModel(Model):
     """A fitted linear chain.
 
-    `ChainCRF` has the same methods. Their parameter `engine` is what scores and infers, by default numpy alone.
+    `ChainCRF` has the same methods. Their parameter `engine` is for scores and inference, by default numpy alone.
 
     Attributes
     ----------
     vocabulary : Vocabulary, or None for features without names
     rules_ : TransitionRules, or None
-    edges : WeightMatrix (K, K), from label to label
-    bigrams : WeightMatrix (K K, F), weights of pairs of labels with features of the second, or None
+    edges : WeightMatrix (K, K), of transitions
+    bigrams : WeightMatrix (K K, F), of pairs of labels with features of the second position, or None
     scheme : str, of the labels of spans, or None
-    once : labels, or with a scheme types of spans, that form at most one run in an item each
+    once : labels, or with a scheme types of spans, that each form one run in an item or none
     """
 
     ANSWERS = SEQUENCE_ANSWERS
@@ -94,11 +100,11 @@ class SequenceModel(Model):
     edges: WeightMatrix
     bigrams: WeightMatrix | None = None
     scheme: str | None = None
-    once: Sequence[Any] = ()
+    once: Sequence[Hashable] = ()
 
     @classmethod
     def of_file(cls, file: ModelFile) -> Self:
-        """Return the model of a file's content; ModelFileError, or another error, where it does not fit together."""
+        """Return the model of a file's content; ModelFileError, or another error, if its parts do not fit together."""
         n_states, settings = file.count("n_classes", 1), file.table("settings")
         check_transitions(file, n_states)
         n_features = read_size(file, n_states)
@@ -119,7 +125,7 @@ class SequenceModel(Model):
             n_features_in_=n_features,
             weights=matrix(NODE_MATRIX, STATE_INDEX, FEATURE_INDEX, (n_states, n_features)),
             dense_coef_=read_dense(file, n_states),
-            loss=settings.get("loss", "logistic"),  # models of other tools do not name it
+            loss=settings.get("loss", "logistic"),  # models of other tools have none
             trained=Trained.of_file(file),
             vocabulary=vocabulary,
             rules_=read_rules(file, n_states),
@@ -135,7 +141,7 @@ class SequenceModel(Model):
         )
 
     def add_to(self, content: ModelContent) -> None:
-        """Add labels, features and weights to what a model file holds; of named features those that have a weight."""
+        """Add labels, features and weights to the content of a model file; named features without a weight are left out."""
         super().add_to(content)
         add_matrix(content, NODE_MATRIX, self.weights.csr, STATE_INDEX, FEATURE_INDEX)
         add_matrix(content, EDGE_MATRIX, self.edges.csr, FROM_INDEX, TO_INDEX)
@@ -162,20 +168,20 @@ class SequenceModel(Model):
                 content.arrays[name] = narrowed(np.searchsorted(used, content.arrays[name]))
             content.metadata["n_features"] = used.size
 
-    def with_once(self, once: Collection[Any] | None) -> Self:
-        """Return the model with other labels that form at most one run in an item each, itself for None.
+    def with_once(self, once: Collection[Hashable] | None) -> Self:
+        """Return the model with other labels that each form one run in an item or none; None changes nothing.
 
         Raises
         ------
         InputError
-            A name that is neither one of the labels nor, of a model with a scheme, a type of spans.
+            A name that is neither a label nor, if the model has a scheme, a type of spans.
         """
         self.single_runs(once)
         return self if once is None else replace(self, once=tuple(once))
 
-    def single_runs(self, once: Collection[Any] | None) -> SingleRuns | None:
-        """Return the rule that labels form at most one run each, by default the model's own; None where no label has
-        it. InputError as of `with_once`."""
+    def single_runs(self, once: Collection[Hashable] | None) -> SingleRuns | None:
+        """Return the rule of single runs for some labels, by default the model's own; None if it holds for no label.
+        InputError as in `with_once`."""
         if once is None:
             return self._single_runs
         if isinstance(once, (str, bytes)) or not isinstance(once, Collection):
@@ -196,17 +202,16 @@ class SequenceModel(Model):
             return None
         return SingleRuns(self.once, single_run_rules(self.once, self._labels, self.scheme)[0])
 
-    def best_states(self, X: Any, engine: Any = NUMPY) -> tuple[Labels, NDArray[np.int64]]:
-        """Return the number of the best label at each position of all items, (N,), and where the items begin and end,
-        (I + 1,)."""
+    def best_states(self, X: ItemsLike, engine: Engine = NUMPY) -> tuple[Labels, NDArray[np.int64]]:
+        """Return the numbers of the best labels at all positions, (N,), and the offsets of the items, (I + 1,)."""
         items = engine.open(self, X)
         return items.best()[0], items.offsets
 
     def predict(
         self,
-        X: Any,
-        known: Any = None,
-        engine: Any = NUMPY,
+        X: ItemsLike,
+        known: Sequence[Any] | None = None,
+        engine: Engine = NUMPY,
         *,
         once: Collection[Any] | None = None,
         threshold: float | None = None,
@@ -217,28 +222,28 @@ class SequenceModel(Model):
         ----------
         X : crfqn.Sequences, or list of items, as in `ChainCRF.fit`; items may be empty
         known : list, one entry an item, optional
-            Labels that are known: for each item None, where nothing is known, or a list with a label, a set of possible
-            labels or None for each position.
+            Known labels: for each item None, or a list with a label, a set of possible labels or None for each
+            position.
         once : collection of labels, optional
-            Labels that may each form at most one run of neighbouring positions in an item; with a scheme, the name of a
-            type stands for its spans. The result is the most probable labelling that keeps this rule. By default the
-            labels of `once` or of `Transitions(once=...)` in `constraints`; an empty list lifts the rule.
+            Labels that may each form only one run of neighbouring positions in an item; with a scheme, also types of
+            spans. The result is the best labelling that keeps this rule. By default the labels of `once` or of
+            `Transitions(once=...)` in `transition_rules`; an empty list lifts the rule.
         threshold : float between 0 and 1, optional
-            The least probability of a label. Where the marginal probability of a label of the labelling is below it,
-            the position has None, no label; `ChainCRF.fit` takes such labels as unknown ones.
+            Minimum probability of a label. A position whose label has a lower marginal probability gets None, which
+            `ChainCRF.fit` takes as an unknown label.
 
         Returns
         -------
         ndarray of objects, shape (n_items,)
-            A list of labels for each item, whatever the lengths.
+            A list of labels for each item.
 
         Raises
         ------
         InputError
-            Invalid items; the message names the item, position and feature. Also for an item without any labelling that
+            Invalid items; the message names the item, position and feature. Also an item without any labelling that
             keeps the rules.
         AttributeError
-            A threshold for a model without probabilities.
+            A threshold, if the model has no probabilities.
         """
         if threshold is not None:
             self.check_probabilities()
@@ -256,16 +261,16 @@ class SequenceModel(Model):
 
     def decode(
         self,
-        X: Any,
-        known: Any = None,
-        engine: Any = NUMPY,
+        X: ItemsLike,
+        known: Sequence[Any] | None = None,
+        engine: Engine = NUMPY,
         *,
         once: Collection[Any] | None = None,
         threshold: float | None = None,
     ) -> Decoding:
-        """Return the most probable label sequence of each item, with log P(y | x, known); others as in `predict`. With
-        `once` the probability is among all labellings, also those that break this rule; with `threshold` it is that of
-        the labelling before labels are removed."""
+        """Return the most probable label sequence of each item with log P(y | x, known). Parameters and errors as in
+        `predict`. The probability counts all labellings, also those that break the rule of `once`; with `threshold` it
+        is that of the labelling before labels are removed."""
         self.check_probabilities()
         items = engine.open(self, X, LabelConstraints(known, once))
         states, score = items.best()
@@ -275,18 +280,18 @@ class SequenceModel(Model):
             labels = np.array([*self._probable_labels(items, states, threshold), None], object)[:-1]
         return Decoding(split_by_item(labels, items.offsets), log_probability)
 
-    def _probable_labels(self, items: Any, states: Labels, threshold: float) -> list:
-        """Return the label of each position, given its number, (N,), and None where its marginal probability is below
-        the threshold."""
-        least, marginals = check_threshold(threshold), items.at(self.temperature).marginals()
+    def _probable_labels(self, items: NumpyItems | CompiledItems, states: Labels, threshold: float) -> list:
+        """Return the labels of all positions, given their numbers, (N,), with None for marginal probabilities below the
+        threshold."""
+        minimum, marginals = check_threshold(threshold), items.at(self.temperature).marginals()
         p = np.concatenate([np.empty((0, len(self._labels))), *marginals])[np.arange(states.size), states]
         return [
             self._labels[state] if is_answer else None
-            for state, is_answer in zip(states.tolist(), is_probable(p, least).tolist(), strict=True)
+            for state, is_answer in zip(states.tolist(), is_probable(p, minimum).tolist(), strict=True)
         ]
 
     def predict_marginals(
-        self, X: Any, known: Any = None, pairs: bool = False, engine: Any = NUMPY
+        self, X: ItemsLike, known: Sequence[Any] | None = None, pairs: bool = False, engine: Engine = NUMPY
     ) -> list[Vector]:
         """Return P(y_t = k | x, known) of each position: a list of float64 arrays (positions, classes).
 
@@ -299,17 +304,17 @@ class SequenceModel(Model):
 
     def predict_nbest(
         self,
-        X: Any,
+        X: ItemsLike,
         n: int = 5,
-        known: Any = None,
-        engine: Any = NUMPY,
+        known: Sequence[Any] | None = None,
+        engine: Engine = NUMPY,
         *,
         once: Collection[Any] | None = None,
     ) -> list[list[tuple[list, float]]]:
         """Return the n most probable labellings of each item, with their probabilities.
 
-        Exact, by Viterbi's recursion with the n best scores of each state. P(y | x) = exp(score(y)) / Z, where Z is the
-        sum over all labellings that the rules and `known` allow.
+        Viterbi's recursion with the n best scores of each state finds them exactly. P(y | x) = exp(score(y)) / Z, where Z
+        is the sum over all labellings that the rules and `known` allow.
 
         Parameters
         ----------
@@ -319,13 +324,13 @@ class SequenceModel(Model):
         Returns
         -------
         list of lists of (labels, probability), one an item
-            The most probable one first; fewer than n where an item has fewer labellings. Of equally probable ones the
-            one with the lower last class comes first, then the one with the lower class before it.
+            Sorted by decreasing probability; less than n if an item has less labellings. Equally probable labellings
+            are sorted by the class of their last position, then by the class before it, and so on.
 
         Raises
         ------
         InputError
-            As in `predict`; also for n below 1, or so large that memory for the labellings would exceed 8 GB.
+            As in `predict`; also n below 1, or so large that the labellings would need more than 8 GB.
         """
         self.check_probabilities()
         n, labels = check_count("n", n), self.classes_.tolist()
@@ -334,29 +339,29 @@ class SequenceModel(Model):
             [([*map(labels.__getitem__, path)], float(np.exp(log))) for path, log in paths] for paths in best
         ]
 
-    def _best_logs(self, items: Any, n: int) -> list[list[BestPath]]:
-        """Return the n most probable labellings of each item, with log P."""
+    def _best_logs(self, items: NumpyItems | CompiledItems, n: int) -> list[list[BestPath]]:
+        """Return the n most probable labellings of each item, with log P as scores."""
         log_partition = items.at(self.temperature).log_partition().tolist()
         return [
             [BestPath(path, min(score / self.temperature - total, 0.0)) for path, score in paths]
             for paths, total in zip(items.n_best(n), log_partition, strict=True)
         ]
 
-    def uncertainty(self, X: Any, measure: str = "confidence", engine: Any = NUMPY) -> Vector:
-        """Return how unsure the model is of each item, float64 (n_items,): the larger, the less sure.
+    def uncertainty(self, X: ItemsLike, measure: str = "confidence", engine: Engine = NUMPY) -> Vector:
+        """Return the uncertainty of each item, float64 (n_items,).
 
-        The items with the largest values are those to label next (Settles and Craven 2008).
+        Active learning labels the items with the largest values next (Settles and Craven 2008).
 
         Parameters
         ----------
         X : as in `predict`
         measure : {"confidence", "margin", "entropy"}, default "confidence"
-            - "confidence": -log P(most probable labelling) / positions, least confidence normalised by the length;
-            - "margin": 1 - P(most probable labelling) + P(second most probable one);
-            - "entropy": of the 10 most probable labellings, their probabilities divided by their sum (N-best sequence
-              entropy), in nats.
+            - "confidence": -log P(best labelling) / positions, normalised by the length;
+            - "margin": 1 - P(best labelling) + P(second best labelling);
+            - "entropy": of the 10 best labellings, their probabilities divided by their sum (N-best sequence entropy),
+              in nats.
 
-            0 is sure; an item without positions has 0.
+            0 is certain; an item without positions has 0.
 
         Raises
         ------
@@ -382,33 +387,33 @@ class SequenceModel(Model):
 
     def predict_spans(
         self,
-        X: Any,
-        known: Any = None,
+        X: ItemsLike,
+        known: Sequence[Any] | None = None,
         scheme: str | None = None,
-        engine: Any = NUMPY,
+        engine: Engine = NUMPY,
         *,
         once: Collection[Any] | None = None,
     ) -> list[list[LabelSpan]]:
-        """Return the spans of each item's most probable labelling, with the probability that they are right.
+        """Return the spans of each item's best labelling, with their probabilities.
 
-        The probability of a span is that of all labellings with exactly this span: the same type, beginning and end.
-        Longer, shorter and other spans at its place do not count. It is computed by the forward recursion restricted to
-        these labellings (Culotta and McCallum 2004, "constrained forward-backward").
+        The probability of a span is the sum over all labellings with exactly this span: the same type, start and end.
+        The forward recursion restricted to these labellings computes it (Culotta and McCallum 2004, "constrained
+        forward-backward").
 
         Parameters
         ----------
         X, known, once : as in `predict`
         scheme : str, optional
-            The scheme by which labels form spans; by default that of the training.
+            The scheme of the labels of spans; by default that of the training.
 
         Returns
         -------
-        list of lists of LabelSpan (label, start, end, probability), one an item, in the order of their starts
+        list of lists of LabelSpan (label, start, end, probability), one for each item, in the order of their starts
 
         Raises
         ------
         InputError
-            As in `predict`; also without a scheme, and for classes that it does not have.
+            As in `predict`; also without a scheme, and for classes that do not belong to it.
 
         References
         ----------
@@ -432,11 +437,11 @@ class SequenceModel(Model):
             of_items[i].append(LabelSpan(types[kind], start, end, probability))
         return of_items
 
-    def log_likelihood(self, X: Any, y: Any, engine: Any = NUMPY) -> Vector:
+    def log_likelihood(self, X: ItemsLike, y: LabelsLike, engine: Engine = NUMPY) -> Vector:
         """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats; -inf for labels that break a rule.
 
-        X and errors as in `predict`, y as in `ChainCRF.fit`: with unknown labels it is the probability of all
-        labellings that fit. InputError also for labels that are not among the classes.
+        X and errors as in `predict`, y as in `ChainCRF.fit`. If labels are unknown, it is the sum over all labellings
+        that agree with the known ones. InputError also for labels that are not among the classes.
         """
         self.check_probabilities()
         items = engine.open(self, X, warns=False).at(self.temperature)
@@ -446,9 +451,9 @@ class SequenceModel(Model):
         within = items.within(encode_allowed_labels(labels, items.offsets, self.classes_))
         return np.minimum(within - items.log_partition(), 0.0)
 
-    def _mean_loss(self, X: Any, y: Any, engine: Any) -> Callable[[float], float]:
-        """Marginals count; positions without a known label are left out, and those that the rules forbid add the same
-        for all temperatures."""
+    def _mean_loss(self, X: ItemsLike, y: LabelsLike, engine: Engine) -> Callable[[float], float]:
+        """Return the loss of marginal probabilities, without positions that have no known label; labels that the rules
+        forbid add a constant."""
         items = engine.open(self, X, warns=False)
         labels = flat_partial_labels(y, items.offsets)
         allowed = encode_allowed_labels(labels, items.offsets, self.classes_).T
@@ -464,10 +469,15 @@ class SequenceModel(Model):
         return loss
 
     def strongest_features(
-        self, X: Any, n: int = 5, known: Any = None, *, once: Collection[Any] | None = None
+        self,
+        X: ItemsLike,
+        n: int = 5,
+        known: Sequence[Any] | None = None,
+        *,
+        once: Collection[Any] | None = None,
     ) -> list[list[list[tuple[Any, float]]]]:
-        """Return for each position of each item the n features that say most for or against its best label: their
-        names (or columns) and weights times values, the largest in size first."""
+        """Return for each position of each item the n features with the largest terms (weights times values) of the
+        best label's score: names (or columns) and terms, by decreasing absolute value."""
         n, (rows, offsets) = check_count("n", n), self.feature_rows(X)
         states = NUMPY.open(self, X, LabelConstraints(known, once), warns=False).best()[0].tolist()
         strongest = []
@@ -478,27 +488,27 @@ class SequenceModel(Model):
 
     def explain(
         self,
-        X: Any,
+        X: ItemsLike,
         n: int | None = 5,
-        known: Any = None,
+        known: Sequence[Any] | None = None,
         *,
         once: Collection[Any] | None = None,
         positions: Sequence[Collection[int]] | None = None,
     ) -> list[list[Explanation]]:
-        """Return for each position of each item what decided between its label and the runner-up.
+        """Return for each position of each item the terms that decide between its label and the runner-up.
 
-        The runner-up is the most probable other label of the position (without probabilities the one with the best
-        labelling). The difference is the score of the predicted labelling minus that of the best labelling that has
-        the runner-up there, in nats: the logarithm of the ratio of their probabilities. It is the sum of weights times
-        values of features, and of weights of transitions, at the positions where the two labellings differ.
+        The runner-up is the second most probable label of the position (without probabilities the one with the best
+        labelling). The difference is the score of the predicted labelling minus that of the best labelling with the
+        runner-up, in nats: the logarithm of the ratio of their probabilities. It is the sum of weights times values of
+        features, and of weights of transitions, over the positions where the two labellings differ.
 
         Parameters
         ----------
         X, known, once : as in `predict`
         n : int >= 1 or None, default 5
             Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
-        positions : of each item those to explain, in ascending order; models only, by default all
-            An item of T positions takes O(T K^2) for all of them together, with `once` for each.
+        positions : for each item the positions to explain, ascending; models only, by default all
+            An item of T positions takes time O(T K^2) for all positions together, with `once` for each.
 
         Returns
         -------
@@ -545,10 +555,10 @@ class SequenceModel(Model):
         return explained
 
     def _terms_against(
-        self, differences: PathDifferences, items: Any, item: int, t: int, state: int
+        self, differences: PathDifferences, items: NumpyItems, item: int, t: int, state: int
     ) -> TermSum | None:
-        """Return the terms of the score of an item's best labelling minus that of the best one with a state at a
-        position, None if none has it and keeps the rule of single runs."""
+        """Return the terms of the score of an item's best labelling minus that of the best one with a state at position
+        t, None if no labelling with this state keeps the rule of single runs."""
         if items.single_runs is None:
             return differences.through(t, state)
         path, ends = differences.best_through.path(t, state), np.array([0, len(differences.best)])
@@ -568,13 +578,13 @@ class SequenceModel(Model):
         return by_name._replace(transitions=self._transition_weights(), bigrams=self._bigram_weights())
 
     def _transition_weights(self) -> dict[tuple[Any, Any], float]:
-        """Return the weights that are not 0 by (label, next label)."""
+        """Return the weights other than 0 by (label, next label)."""
         labels, columns = self._labels, (self.edges.values, self.edges.rows, self.edges.columns)
         edges = zip(*(column.tolist() for column in columns), strict=True)
         return {(labels[a], labels[b]): weight for weight, a, b in edges if weight}
 
     def _bigram_weights(self) -> dict[tuple[Any, Any, Any], float]:
-        """Return the weights that are not 0 by (feature, label, next label)."""
+        """Return the weights other than 0 by (feature, label, next label)."""
         if self.bigrams is None:
             return {}
         labels, entries = self._labels, self.bigrams.entries()
@@ -583,14 +593,18 @@ class SequenceModel(Model):
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return {(self.feature_name(f), labels[a], labels[b]): weight for weight, f, a, b in rows if weight}
 
-    def strongest_transitions(self, n: int = 10, label: Any = None) -> list[tuple[tuple[Any, Any], float]]:
-        """Return the n largest weights, in size, of transitions, or of those from or to a label: (label, next label)
-        and weight, the largest first."""
+    def strongest_transitions(
+        self, n: int = 10, label: Hashable = None
+    ) -> list[tuple[tuple[Any, Any], float]]:
+        """Return the n transitions, of all or of one label, with the largest absolute weights: (label, next label) and
+        weight, sorted."""
         return _largest(self._transition_weights(), n, label)
 
-    def strongest_bigrams(self, n: int = 10, label: Any = None) -> list[tuple[tuple[Any, Any, Any], float]]:
-        """Return the n largest weights of bigram features as `strongest_transitions` does: (feature, label, next label)
-        and weight."""
+    def strongest_bigrams(
+        self, n: int = 10, label: Hashable = None
+    ) -> list[tuple[tuple[Any, Any, Any], float]]:
+        """Return the n bigram features with the largest absolute weights, as `strongest_transitions`: (feature, label,
+        next label) and weight."""
         return _largest(self._bigram_weights(), n, label)
 
     @property
@@ -600,16 +614,16 @@ class SequenceModel(Model):
         return named if self.bigrams is None else np.union1d(named, self.bigrams.columns).astype(np.int64)
 
     @property
-    def transition_coef_(self) -> Any:
+    def transition_coef_(self) -> csr_array:
         """The weights of transitions as scipy's `csr_array`, (K, K)."""
         return self.edges.csr
 
     @property
-    def bigram_coef_(self) -> Any:
-        """The weights of bigram features as scipy's `csr_array`, (K K, F), None where there are none."""
+    def bigram_coef_(self) -> csr_array | None:
+        """The weights of bigram features as scipy's `csr_array`, (K K, F), None without any."""
         return None if self.bigrams is None else self.bigrams.csr
 
-    def feature_rows(self, X: Any) -> tuple[Rows, NDArray[np.int64]]:
+    def feature_rows(self, X: ItemsLike) -> tuple[Rows, NDArray[np.int64]]:
         encoded = NUMPY.encode(self, X)
         return rows_of(encoded), encoded.offsets
 
@@ -630,7 +644,7 @@ class SequenceModel(Model):
 
     @cached_property
     def chain(self) -> NumpyChain:
-        """Inference over single items by numpy."""
+        """The chain for inference over single items by numpy."""
         return NumpyChain(self.edges.to_dense(), self.rules_)
 
     @property
@@ -644,7 +658,7 @@ class SequenceModel(Model):
 
     @cached_property
     def _weighted_pairs(self) -> Pairs | None:
-        """The pairs of features that have weights; None where all have, or the vocabulary encodes items itself."""
+        """The pairs of features with weights; None if all features have weights or the vocabulary encodes items."""
         vocabulary, features = self.vocabulary, self.kept_features_
         is_whole = vocabulary is None or features.size == len(vocabulary)
         if vocabulary is None or is_whole or vocabulary.encodes_items:
@@ -652,18 +666,19 @@ class SequenceModel(Model):
         return vocabulary.pairs_of(Columns((vocabulary.names[column], column) for column in features))
 
     def known_pairs(self, vocabulary: Vocabulary) -> Pairs:
-        """Return the pairs of features that have weights: others add nothing to scores, and make look-ups slower."""
+        """Return the pairs of features with weights, which make look-ups faster than all pairs."""
         return vocabulary.pairs if self._weighted_pairs is None else self._weighted_pairs
 
     @cached_property
     def key_watches(self) -> KeyWatches:
-        """What warns of keys of dicts whose values are not known."""
+        """Warns of keys of dicts whose values are unknown."""
         assert self.vocabulary is not None
         return KeyWatches(self.known_pairs(self.vocabulary), self.vocabulary)
 
 
-def _largest(weights: dict[Any, float], n: int, label: Any) -> list[tuple[Any, float]]:
-    """Return the n largest weights, in size, whose names end in a pair of labels with `label` among them, if given."""
+def _largest(weights: dict[Any, float], n: int, label: Hashable) -> list[tuple[Any, float]]:
+    """Return the n largest absolute weights. Their keys close with a pair of labels; unless `label` is None, one of
+    both must be this label."""
     entries = [entry for entry in weights.items() if label is None or label in entry[0][-2:]]
     return sorted(entries, key=lambda entry: -abs(entry[1]))[:n]
 
@@ -671,8 +686,8 @@ def _largest(weights: dict[Any, float], n: int, label: Any) -> list[tuple[Any, f
 def single_run_rules(
     once: Collection[Any], labels: list[Any], scheme: str | None
 ) -> tuple[SpanRules, list[Any]]:
-    """Return the groups of labels that form at most one run each, and the names that are neither a label nor, with a
-    scheme, a type of spans; InputError for a label in two groups. Labels that are no strings may be named by text."""
+    """Return the groups of labels that each form one run or none, and the unknown names, neither labels nor, with a
+    scheme, types of spans. InputError for a label in two groups. Labels other than strings may be given as text."""
     by_scheme, types = (None, []) if scheme is None else span_rules(find_scheme(scheme), labels)
     texts = [*map(label_text, labels)]
     type_of, continues = np.full(len(labels), -1), np.zeros((len(labels), len(labels)), bool)
@@ -680,7 +695,7 @@ def single_run_rules(
     for group, name in enumerate(once):
         if name in labels or name in texts:
             states = np.array([(labels if name in labels else texts).index(name)])
-            joined: Any = True
+            joined: NDArray[np.bool_] | bool = True
         elif by_scheme is not None and name in types:
             states = np.flatnonzero(by_scheme.type_of == types.index(name))
             joined = by_scheme.continues[np.ix_(states, states)]
@@ -694,6 +709,6 @@ def single_run_rules(
 
 
 def _stored_once(settings: dict[str, Any]) -> Any:
-    """Return the labels of single runs among the settings of a training, None where it was given none."""
+    """Return the labels of single runs in the settings of a training, None without any."""
     once, transition_rules = settings.get("once"), settings.get("transition_rules")
     return transition_rules.get("once") if once is None and isinstance(transition_rules, dict) else once

@@ -24,7 +24,7 @@ from crfqn.model.weights import (
     Same,
     WeightMatrix,
     joined_weights,
-    match,
+    match_axes,
     print_start,
     sorted_weights,
     split_weights,
@@ -98,9 +98,9 @@ class Space(ABC):
 
     def start(self, model: Any, is_required: bool, is_verbose: bool) -> SparseWeights | None:
         """Return the weights of a model for common labels and features, from which a training starts. If features
-        do not match, return None, or raise InputError if the start `is_required`."""
+        do not match_axes, return None, or raise InputError if the start `is_required`."""
         before = self.from_model(model)
-        common = match(before.axes, self.axes, is_required)
+        common = match_axes(before.axes, self.axes, is_required)
         weights = None if common is None else self.weights(model, common)
         if is_verbose:
             print_start(common, self.axes, weights, before.weights(model).n_nonzero)

@@ -1,12 +1,12 @@
-"""Weights that are not zero, as a model keeps them: scores of a few positions with numpy alone, starts of trainings.
+"""The sparse weights of a model: scores of a few positions with numpy alone, and starts of trainings.
 
-Sums are taken in the order of the features, entries of one feature together, as `kernels/sparse.py` has it: the results
-are the same, bit by bit. Shapes: N positions, F features, K states (labels, or nodes of a taxonomy).
+Scores add the terms in the order of the features, as `kernels/sparse.py` does, so that both give the same bits. Shapes:
+N positions, F features, K states (labels, or nodes of a taxonomy).
 
-A training may start from the weights of another model: labels (of a taxonomy: nodes) are matched by name; features too
-where both sides have names, otherwise by their number, and then there have to be as many. What only one of the two has
-starts from zero. With a dense block the columns of the problem are its D features, then the sparse ones and perhaps a
-constant; the model keeps `dense_coef_` (K, D) and `coef_`.
+A training may start from the weights of another model. Labels (in a taxonomy nodes) are matched by name; so are
+features if both models have names, otherwise by number, and then both must have the same number of features. All other
+weights start at 0. With a dense block the columns of a training are its D features, the sparse features, and perhaps a
+constant; the model stores `dense_coef_` (K, D) and `coef_`.
 """
 
 from __future__ import annotations
@@ -15,28 +15,35 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from crfqn.arrays import SparseWeights, Vector
+from crfqn.data.inputs import SparseMatrix
 from crfqn.data.token_rows import ENTRIES_PER_CHUNK, Rows
 from crfqn.data.vocabulary import UNSEEN
 from crfqn.errors import InputError
 from crfqn.messages import tell
 from crfqn.model.content import Entries
 
-LOW = 32  # bits of a key that hold the feature; the position stands above
-FEATURE = (1 << LOW) - 1
-DENSE = 0.1  # share of the weights of used features: from there on a product with all of them is sooner done
-MOST_NUMBERS = (
-    1 << 20
-)  # of a dense table by feature, 8 MB: sums of its rows are sooner done than of single weights
-FEW_STATES, SOME = 64, 0.125  # where a row has few numbers, or so many of them are weights
-TOGETHER = 1 << 17  # numbers of the rows of such a table that are summed at a time
-FEW_FEATURES, WIDE = 1 << 22, 16  # 32 MB of numbers by feature; times the number of weights
-MOSTLY = 0.5  # share of the features: from there on all columns are multiplied as they lie, instead of a copy of some
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+FEATURE_BITS = 32  # low bits of a sort key, which hold the feature; the others hold the position
+FEATURE_MASK = (1 << FEATURE_BITS) - 1
+MIN_DENSE_SHARE = (
+    0.1  # fraction of the used features' weights that are not 0 from which a dense product is faster
+)
+# A table of weights by feature, whose rows are added faster than single weights: its maximum size in numbers (8 MB); its
+# minimum density if there are more states than this; and how many numbers are added at a time.
+MAX_ROW_TABLE_SIZE, MAX_SPARSE_STATES, MIN_ROW_TABLE_DENSITY, ROW_TABLE_CHUNK = 1 << 20, 64, 0.125, 1 << 17
+# Arrays over all features (32 MB) are avoided if there are more features than this, and than so many times the weights.
+MAX_WIDE_FEATURES, MAX_FEATURES_PER_WEIGHT = 1 << 22, 16
+MIN_WHOLE_SHARE = (
+    0.5  # fraction of features with weights from which products use all columns instead of a copy of some
+)
 
 
 class ByFeature(NamedTuple):
@@ -49,21 +56,21 @@ class ByFeature(NamedTuple):
 
 
 class NodePlaces(NamedTuple):
-    """Places of the weights in a table of their features."""
+    """The places of the weights in a table of their features."""
 
-    kept: NDArray[np.int64]  # sorted: the features that have a weight
-    columns: NDArray[np.int64] | slice  # the features of the table's columns, all of them or those `kept`
-    flat: NDArray[np.int64]  # of each weight in the table, (K, columns) in C order
-    is_dense: bool  # a product with the table is sooner done than one with the weights that are not zero
-    is_table: bool  # the values are the table, as it lies in memory
+    kept: NDArray[np.int64]  # the features that have a weight, sorted
+    columns: NDArray[np.int64] | slice  # the features of the columns of the table: all, or those `kept`
+    flat: NDArray[np.int64]  # place of each weight in the table, (K, columns) in C order
+    is_dense: bool  # whether a product with the table is faster than one with the sparse weights
+    is_table: bool  # whether the values are the table, in the same order
 
 
 @dataclass(frozen=True, eq=False)
 class WeightMatrix:
-    """A sparse matrix of weights, row by row: row k has values[row_ends[k]:row_ends[k + 1]] in these `columns`.
+    """A sparse matrix of weights (CSR): row k has values[row_ends[k]:row_ends[k + 1]] in these `columns`.
 
-    What depends on the places of the weights alone is made once. The values may be changed in place where they are
-    given to compiled code; `scores` and `terms` keep those of their first call.
+    Arrays that depend only on the places of the weights are cached. Compiled code sees values that are changed in
+    place; `scores` and `terms` keep those of their first call.
     """
 
     values: Vector  # float64 (n,)
@@ -73,10 +80,10 @@ class WeightMatrix:
 
     @classmethod
     def from_entries(cls, entries: Entries, shape: tuple[int, int]) -> Self:
-        """Return the matrix of entries in any order; those at one place are added up."""
+        """Return the matrix of entries in any order; entries at the same place are added."""
         values, rows, columns = entries
         places = rows.astype(np.int64) * shape[1] + columns
-        if not (places[1:] > places[:-1]).all():  # a training has them in order
+        if not (places[1:] > places[:-1]).all():  # those of a training are sorted
             order = np.argsort(places, kind="stable")
             places, firsts = np.unique(places[order], return_index=True)
             values, rows, columns = (
@@ -89,29 +96,26 @@ class WeightMatrix:
         return cls(values.copy(), columns.astype(dtype), row_ends.astype(dtype), shape)
 
     @classmethod
-    def of_sparse(cls, matrix: Any) -> Self:
-        """Return the matrix of a sparse array, of which CSR's own memory is used."""
+    def of_sparse(cls, matrix: SparseMatrix) -> Self:
+        """Return the matrix of a sparse array, in the same memory if that is CSR."""
         csr = matrix.tocsr()
         weights = cls(csr.data, csr.indices, csr.indptr, csr.shape)
         weights.__dict__["csr"] = csr
         return weights
 
     @cached_property
-    def csr(self) -> Any:
-        """The same as scipy's `csr_array`, in the same memory."""
+    def csr(self) -> csr_array:
+        """The matrix as scipy's `csr_array`, in the same memory."""
         from scipy.sparse import csr_array
 
         matrix = csr_array((self.values, self.columns, self.row_ends), shape=self.shape)
-        matrix.data, matrix.indices, matrix.indptr = (
-            self.values,
-            self.columns,
-            self.row_ends,
-        )  # no views of them
+        # the arrays themselves, not views
+        matrix.data, matrix.indices, matrix.indptr = self.values, self.columns, self.row_ends
         return matrix
 
     @property
     def current(self) -> Self:
-        """The matrix; a new one where its `csr` has been given other arrays, as by `eliminate_zeros`."""
+        """The matrix, or a new one if its `csr` has other arrays now, as after `eliminate_zeros`."""
         csr = self.__dict__.get("csr")
         ours = self.values, self.columns, self.row_ends
         if csr is None or all(a is b for a, b in zip(ours, (csr.data, csr.indices, csr.indptr), strict=True)):
@@ -119,7 +123,7 @@ class WeightMatrix:
         return self.of_sparse(csr)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what pickles hold: of a matrix without zeros its values alone."""
+        """Return the state for pickles, without the places of a matrix that has no zeros."""
         state = {name: getattr(self, name) for name in ("values", "columns", "row_ends", "shape")}
         n_rows, n_columns = self.shape
         if (
@@ -137,11 +141,6 @@ class WeightMatrix:
             state["row_ends"] = np.arange(n_rows + 1, dtype=dtype) * n_columns
         self.__dict__.update(state)
 
-    @property
-    def n_states(self) -> int:
-        """K."""
-        return self.shape[0]
-
     @cached_property
     def rows(self) -> NDArray[np.int64]:
         """The row of each weight, (n,)."""
@@ -154,15 +153,15 @@ class WeightMatrix:
 
     @cached_property
     def narrow(self) -> WeightMatrix | None:
-        """The weights in columns of the features that have one, where arrays over all features would be much larger
-        than the weights, such as of a file that names 2^31 features and has a few; else None."""
-        if self.shape[1] <= max(FEW_FEATURES, WIDE * self.values.size):
+        """The matrix with the columns of features with weights only, if arrays over all features would be much larger
+        than the weights, as for a file with 2^31 features and few weights; else None."""
+        if self.shape[1] <= max(MAX_WIDE_FEATURES, MAX_FEATURES_PER_WEIGHT * self.values.size):
             return None
         columns = np.searchsorted(self.features, self.columns)
-        return WeightMatrix(self.values, columns, self.row_ends, (self.n_states, self.features.size))
+        return WeightMatrix(self.values, columns, self.row_ends, (self.shape[0], self.features.size))
 
     def narrowed(self, columns: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return the columns in `narrow` of some features, UNSEEN for those without a weight."""
+        """Return the columns of some features in `narrow`, UNSEEN for features without a weight."""
         if not self.features.size:
             return np.full_like(columns, UNSEEN)
         places = np.minimum(np.searchsorted(self.features, columns), self.features.size - 1)
@@ -178,41 +177,39 @@ class WeightMatrix:
 
     @cached_property
     def places(self) -> NodePlaces:
-        """Places of the weights in a table of their features, in time O(weights)."""
+        """The places of the weights in a table of their features, in time O(weights)."""
         features, (n_states, n_features) = self.features, self.shape
-        is_whole = features.size >= MOSTLY * n_features
+        is_whole = features.size >= MIN_WHOLE_SHARE * n_features
         width = n_features if is_whole else features.size
         flat = self.rows * width + (self.columns if is_whole else np.searchsorted(features, self.columns))
         return NodePlaces(
             features,
             slice(None) if is_whole else features,
             flat,
-            self.values.size >= DENSE * max(features.size, 1) * n_states,
+            self.values.size >= MIN_DENSE_SHARE * max(features.size, 1) * n_states,
             flat.size == n_states * width and np.array_equal(flat, np.arange(flat.size)),
         )
 
     def to_dense(self) -> Vector:
-        """Return the weights of all places as an array, in a tenth of the time of scipy's `toarray` if it is small."""
-        table: Any = np.bincount(self._flat, self.values, math.prod(self.shape))
-        return table.astype(np.float64, copy=False).reshape(
-            self.shape
-        )  # of no entries at all it is one of integers
+        """Return the matrix as a dense array; for small ones this takes a tenth of the time of scipy's `toarray`."""
+        table = np.bincount(self._flat, self.values, math.prod(self.shape))
+        return table.astype(np.float64, copy=False).reshape(self.shape)  # integers without any entry
 
     @cached_property
     def _flat(self) -> NDArray[np.int64]:
         return self.rows * self.shape[1] + self.columns
 
     def table(self) -> Vector:
-        """Return the weights of the columns `places.columns` as a table, to be read only."""
+        """Return the weights of the columns `places.columns` as a table, which must not be changed."""
         places, n_states = self.places, self.shape[0]
         width = self.shape[1] if isinstance(places.columns, slice) else places.kept.size
         if places.is_table and self.values.dtype == np.float64:
             return self.values.reshape(n_states, width)
-        table: Any = np.bincount(places.flat, self.values, minlength=n_states * width)
+        table = np.bincount(places.flat, self.values, minlength=n_states * width)
         return table.astype(np.float64, copy=False).reshape(n_states, width)
 
     def entries(self) -> Entries:
-        """Return the weights by feature."""
+        """Return the non-zeros sorted by feature."""
         if self.narrow is not None:
             entries = self.narrow.entries()
             return entries._replace(columns=self.features[entries.columns])
@@ -220,18 +217,18 @@ class WeightMatrix:
         return Entries(self.values[places], states.astype(np.int64), self.columns[places].astype(np.int64))
 
     def scores(self, rows: Rows, intercept: Vector | None = None) -> Vector:
-        """Return the scores of positions, float64 (N, K), intercept (K,) + weights x features; InputError for a value
-        that is not finite."""
+        """Return the scores of positions, float64 (N, K): intercept (K,) + weights x features. InputError for
+        values that are not finite."""
         if self.narrow is not None:
             return self.narrow.scores(rows._replace(columns=self.narrowed(rows.columns)), intercept)
         is_dense = self._row_table is not None and not rows.values.size
-        most = max(TOGETHER // self.n_states, 1) if is_dense else ENTRIES_PER_CHUNK
-        if rows.columns.size <= most:
+        n_entries = max(ROW_TABLE_CHUNK // self.shape[0], 1) if is_dense else ENTRIES_PER_CHUNK
+        if rows.columns.size <= n_entries:
             return self._scores(rows, intercept)
-        return np.concatenate([self._scores(part, intercept) for part in rows.stretches(most)])
+        return np.concatenate([self._scores(part, intercept) for part in rows.stretches(n_entries)])
 
     def terms(self, rows: Rows, position: int) -> tuple[Vector, NDArray[np.integer], NDArray[np.int64]]:
-        """Return what a position's scores are sums of: weights times values, and the state and feature of each."""
+        """Return the terms of the scores of a position, weights times values, and the state and feature of each."""
         if self.narrow is not None:
             narrow_rows = rows.cut(position, position + 1)
             narrow_rows = narrow_rows._replace(columns=self.narrowed(narrow_rows.columns))
@@ -245,12 +242,12 @@ class WeightMatrix:
 
     @cached_property
     def _sorted_weights(self) -> tuple[Vector, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The weights by feature and their states, (n,), how many each feature has, and where they end, (F,)."""
+        """The weights by feature and their states, (n,), the number of weights and the end of each feature, (F,)."""
         heads, states, places = self.by_feature
         return self.values[places], states.astype(np.int64), np.diff(heads), heads[1:]
 
     def _places(self, columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return how many weights each of some features has, and the places of all of them among those sorted."""
+        """Return the numbers of weights of some features, and the places of these weights in `_sorted_weights`."""
         _, _, n_weights, tails = self._sorted_weights
         counts = n_weights.take(columns)
         ends = counts.cumsum()
@@ -260,11 +257,13 @@ class WeightMatrix:
 
     @cached_property
     def _row_table(self) -> tuple[NDArray[np.int64], Vector] | None:
-        """The row of each feature, (F + 1,), and a table of the weights by row, (rows, K), the last of zeros, for
-        features without a weight and for UNSEEN = -1; None for a table that would be too large or too empty."""
+        """The row of each feature in a table, (F + 1,), and the table of weights, (rows, K). Its last row, of zeros, is
+        for features without a weight and for UNSEEN = -1. None if the table would be too large or too sparse."""
         features, (n_states, n_features) = self.features, self.shape
         size = (features.size + 1) * n_states
-        if size > MOST_NUMBERS or (n_states > FEW_STATES and self.values.size < SOME * size):
+        if size > MAX_ROW_TABLE_SIZE or (
+            n_states > MAX_SPARSE_STATES and self.values.size < MIN_ROW_TABLE_DENSITY * size
+        ):
             return None
         row_of = np.full(n_features + 1, features.size)
         row_of[features] = np.arange(features.size)
@@ -273,9 +272,9 @@ class WeightMatrix:
         return row_of, table
 
     def _dense_scores(self, rows: Rows, intercept: Vector | None) -> Vector | None:
-        """Return what `_scores` does by sums of dense rows, in the same order; None where that does not suit: for
-        values, for positions of very different lengths, and for columns that come twice at a position."""
-        if self._row_table is None or rows.values.size or self.n_states == 1 or not rows.columns.size:
+        """Return the result of `_scores` by sums of dense rows, in the same order. None for rows with values, for
+        positions with very different numbers of entries, and for a column that occurs twice at a position."""
+        if self._row_table is None or rows.values.size or self.shape[0] == 1 or not rows.columns.size:
             return None
         (row_of, table), row_ends, columns = self._row_table, rows.row_ends, rows.columns
         lengths = row_ends[1:] - row_ends[:-1]
@@ -288,7 +287,7 @@ class WeightMatrix:
         else:
             return None
         padded.sort(1)
-        entries = padded.reshape(-1)  # the last of a position may equal the next one's first, but seldom does
+        entries = padded.reshape(-1)  # equal neighbours of two positions are rare
         if shape[1] > 1 and np.count_nonzero((entries[1:] == entries[:-1]) & (entries[1:] >= 0)):
             return None
         terms = table.take(row_of.take(padded.T), 0)  # (entries of a position, N, K)
@@ -300,7 +299,7 @@ class WeightMatrix:
         dense_scores = self._dense_scores(rows, intercept)
         if dense_scores is not None:
             return dense_scores
-        n_positions, n_states = rows.row_ends.size - 1, self.n_states
+        n_positions, n_states = rows.row_ends.size - 1, self.shape[0]
         positions, columns, values = _sorted(rows)
         counts, places = self._places(columns)
         weights, states, _, _ = self._sorted_weights
@@ -316,16 +315,16 @@ class WeightMatrix:
 
 
 def _sorted(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector | None]:
-    """Return position, feature and value of the entries that have a feature, ascending and each once; None for ones."""
+    """Return position, feature and value of the known entries, sorted and without duplicates; values of 1 are None."""
     row_ends, columns, values = rows
-    keys = (np.arange(row_ends.size - 1) << LOW).repeat(row_ends[1:] - row_ends[:-1])
+    keys = (np.arange(row_ends.size - 1) << FEATURE_BITS).repeat(row_ends[1:] - row_ends[:-1])
     keys += columns
     is_known = columns >= 0
     if not values.size:
         keys = keys[is_known]
         keys.sort()
         if not (keys[1:] == keys[:-1]).any():
-            return keys >> LOW, keys & FEATURE, None
+            return keys >> FEATURE_BITS, keys & FEATURE_MASK, None
         values = np.ones(keys.size)
     else:
         keys, values = keys[is_known], values[is_known]
@@ -333,17 +332,19 @@ def _sorted(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector | 
         keys, values = keys[order], values[order]
     firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: keys.size])
     entry = np.repeat(np.arange(firsts.size), np.diff(firsts, append=keys.size))
-    sums: Any = np.bincount(entry, values, firsts.size)  # one after the other, as they came
+    sums = np.bincount(entry, values, firsts.size)  # in the order of the rows
     values = sums.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         place = int(keys[firsts[~np.isfinite(values)][0]])
-        raise InputError(f"position {place >> LOW}: the values of feature {place & FEATURE} are not finite")
+        raise InputError(
+            f"position {place >> FEATURE_BITS}: the values of feature {place & FEATURE_MASK} are not finite"
+        )
     keys = keys[firsts]
-    return keys >> LOW, keys & FEATURE, values
+    return keys >> FEATURE_BITS, keys & FEATURE_MASK, values
 
 
 class FittedArray:
-    """Attribute of fitted estimators: an array of their model."""
+    """Attribute of fitted estimators: an array of the model."""
 
     def __init__(self, field: str) -> None:
         self.field = field
@@ -356,12 +357,12 @@ class FittedArray:
             raise AttributeError(f"{type(model).__name__} has no {self.field} of a training")
         return array
 
-    def __set__(self, model: Any, array: Any) -> None:
+    def __set__(self, model: Any, array: ArrayLike) -> None:
         model.model_ = replace(model.model_, **{self.field: np.asarray(array)})
 
 
 class FittedMatrix(FittedArray):
-    """Attribute of fitted estimators: weights of their model as a `csr_array`, in the model's own memory."""
+    """Attribute of fitted estimators: weights of the model as a `csr_array`, in the same memory."""
 
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         matrix = super().__get__(model, owner)
@@ -382,7 +383,7 @@ class FittedDense(FittedArray):
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """Names of the rows and columns of a model's weights: labels or nodes, and features if they have names."""
+    """The names of the rows and columns of weights: labels or nodes, and features if they have names."""
 
     labels: Sequence[Any]
     n_features: int
@@ -390,7 +391,7 @@ class Axes:
 
 
 class Same:
-    """The numbers of the features of a model that is matched with itself, which takes no memory."""
+    """Matches each feature with itself, without an array."""
 
     def __getitem__(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
         return np.asarray(numbers, np.int64)
@@ -398,28 +399,27 @@ class Same:
 
 @dataclass(frozen=True, eq=False)
 class AxisMatch:
-    """Labels (`rows`) and features (`columns`) that two models have in common: of each old one its number among the
-    new, -1 for those that are gone."""
+    """The number of each label (`rows`) and feature (`columns`) of an old model in a new one, -1 if it has none."""
 
     rows: NDArray[np.int64]
     columns: Any  # an array, or `Same`
 
-    def entries(self, matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Return rows, columns and values of the weights (labels x features) that stay, at their new places."""
+    def entries(self, matrix: csr_array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return new rows, new columns and values of the weights (labels x features) that the new model has."""
         cells = matrix.tocoo()
         rows, columns = self.rows[cells.row], self.columns[cells.col]
         stays = (rows >= 0) & (columns >= 0)
         return rows[stays], columns[stays], cells.data[stays]
 
 
-def match(old: Axes, new: Axes, is_asked: bool) -> AxisMatch | None:
-    """Return labels and features in common; None if features do not match, InputError if the start `is_asked` for."""
+def match_axes(old: Axes, new: Axes, is_required: bool) -> AxisMatch | None:
+    """Return common labels and features; None if features do not match, InputError if the start `is_required`."""
     rows = new_numbers(old.labels, new.labels)
     if old.features is not None and new.features is not None:
         return AxisMatch(rows, new_numbers(old.features, new.features))
     if old.n_features == new.n_features:
         return AxisMatch(rows, np.arange(old.n_features))
-    if is_asked:
+    if is_required:
         raise InputError(
             f"start: expected a model of {new.n_features} features, or names of features on both sides, "
             f"got one of {old.n_features}"
@@ -428,14 +428,14 @@ def match(old: Axes, new: Axes, is_asked: bool) -> AxisMatch | None:
 
 
 def sorted_weights(coords: NDArray[np.int64], values: NDArray[np.float64]) -> SparseWeights:
-    """Return the weights that are not zero, sorted by coordinate."""
+    """Return the non-zero weights, sorted by coordinate."""
     coords, values = coords[values != 0], values[values != 0]
     order = np.argsort(coords)
     return SparseWeights(coords[order], values[order])
 
 
 def print_start(common: AxisMatch | None, new: Axes, weights: SparseWeights | None, n_before: int) -> None:
-    """Say on stderr what was kept of the model that the training starts from."""
+    """Print on stderr how many weights of the start the training takes over."""
     if common is None or weights is None:
         text = "start: nothing kept, other features without names"
     else:
@@ -448,7 +448,7 @@ def print_start(common: AxisMatch | None, new: Axes, weights: SparseWeights | No
 
 
 def new_numbers(old: Sequence[Any], new: Sequence[Any]) -> NDArray[np.int64]:
-    """Return the number among the new names of each old one, int64, -1 for those that are gone."""
+    """Return the number of each old name among the new ones, int64, -1 if it is not there."""
     number = dict(zip(new, range(len(new)), strict=True))
     return np.array([number.get(name, -1) for name in old], np.int64)
 
@@ -456,7 +456,7 @@ def new_numbers(old: Sequence[Any], new: Sequence[Any]) -> NDArray[np.int64]:
 def split_weights(
     weights: SparseWeights, n_states: int, n_columns: int, n_dense: int
 ) -> tuple[Vector, SparseWeights]:
-    """Return the dense weights of a problem, (K, D), and the others, numbered without them; n_columns : F."""
+    """Return the weights of the dense block, (K, D), and the others with coordinates without it; n_columns : F."""
     coords, values = weights
     wide, n_nodes = n_dense + n_columns, n_states * (n_dense + n_columns)
     states, features = np.divmod(coords, wide)
@@ -469,7 +469,7 @@ def split_weights(
 
 
 def joined_weights(table: Vector, weights: SparseWeights, n_columns: int) -> SparseWeights:
-    """Return what `split_weights` took apart, dense weights of 0 left out."""
+    """Return the weights that `split_weights` split, without dense weights of 0."""
     n_states, n_dense = table.shape
     coords, values = weights
     states = np.minimum(coords // n_columns + 1, n_states)

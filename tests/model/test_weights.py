@@ -373,10 +373,10 @@ def test_sums_of_dense_rows_are_those_of_single_weights(lengths, has_intercept, 
         rows = Rows(row_ends, columns, np.empty(0))
         dense = WeightMatrix.of_sparse(coef).scores(rows, intercept)
         with monkeypatch.context() as patch:
-            patch.setattr("crfqn.model.weights.MOST_NUMBERS", 0)  # no table
+            patch.setattr("crfqn.model.weights.MAX_ROW_TABLE_SIZE", 0)  # no table
             one_by_one = WeightMatrix.of_sparse(coef).scores(rows, intercept)
-            patch.setattr("crfqn.model.weights.MOST_NUMBERS", 1 << 20)
-            patch.setattr("crfqn.model.weights.TOGETHER", 5 * K)  # a few entries at a time
+            patch.setattr("crfqn.model.weights.MAX_ROW_TABLE_SIZE", 1 << 20)
+            patch.setattr("crfqn.model.weights.ROW_TABLE_CHUNK", 5 * K)  # a few entries at a time
             by_stretches = WeightMatrix.of_sparse(coef).scores(rows, intercept)
         np.testing.assert_array_equal(dense, one_by_one)
         np.testing.assert_array_equal(by_stretches, one_by_one)
