@@ -141,7 +141,7 @@ class SequenceModel(Model):
         )
 
     def add_to(self, content: ModelContent) -> None:
-        """Add labels, features and weights to the content of a model file; named features without a weight are left out."""
+        """Add labels, features and weights to the content of a model file, without named features of no weight."""
         super().add_to(content)
         add_matrix(content, NODE_MATRIX, self.weights.csr, STATE_INDEX, FEATURE_INDEX)
         add_matrix(content, EDGE_MATRIX, self.edges.csr, FROM_INDEX, TO_INDEX)
@@ -313,8 +313,8 @@ class SequenceModel(Model):
     ) -> list[list[tuple[list, float]]]:
         """Return the n most probable labellings of each item, with their probabilities.
 
-        Viterbi's recursion with the n best scores of each state finds them exactly. P(y | x) = exp(score(y)) / Z, where Z
-        is the sum over all labellings that the rules and `known` allow.
+        Viterbi's recursion with the n best scores of each state finds them exactly. P(y | x) = exp(score(y)) / Z, where
+        Z is the sum over all labellings that the rules and `known` allow.
 
         Parameters
         ----------

@@ -33,17 +33,15 @@ if TYPE_CHECKING:
 
 FEATURE_BITS = 32  # low bits of a sort key, which hold the feature; the others hold the position
 FEATURE_MASK = (1 << FEATURE_BITS) - 1
-MIN_DENSE_SHARE = (
-    0.1  # fraction of the used features' weights that are not 0 from which a dense product is faster
-)
-# A table of weights by feature, whose rows are added faster than single weights: its maximum size in numbers (8 MB); its
-# minimum density if there are more states than this; and how many numbers are added at a time.
+# Fraction of the used features' weights that are not 0 from which a product with all of them is faster.
+MIN_DENSE_SHARE = 0.1
+# A table of weights by feature, whose rows are added faster than single weights: its maximum size in numbers (8 MB);
+# its minimum density if there are more states than this; and how many numbers are added at a time.
 MAX_ROW_TABLE_SIZE, MAX_SPARSE_STATES, MIN_ROW_TABLE_DENSITY, ROW_TABLE_CHUNK = 1 << 20, 64, 0.125, 1 << 17
 # Arrays over all features (32 MB) are avoided if there are more features than this, and than so many times the weights.
 MAX_WIDE_FEATURES, MAX_FEATURES_PER_WEIGHT = 1 << 22, 16
-MIN_WHOLE_SHARE = (
-    0.5  # fraction of features with weights from which products use all columns instead of a copy of some
-)
+# Fraction of the features with weights from which products use all columns of the data instead of a copy of some.
+MIN_WHOLE_SHARE = 0.5
 
 
 class ByFeature(NamedTuple):
@@ -261,9 +259,8 @@ class WeightMatrix:
         for features without a weight and for UNSEEN = -1. None if the table would be too large or too sparse."""
         features, (n_states, n_features) = self.features, self.shape
         size = (features.size + 1) * n_states
-        if size > MAX_ROW_TABLE_SIZE or (
-            n_states > MAX_SPARSE_STATES and self.values.size < MIN_ROW_TABLE_DENSITY * size
-        ):
+        is_sparse = n_states > MAX_SPARSE_STATES and self.values.size < MIN_ROW_TABLE_DENSITY * size
+        if size > MAX_ROW_TABLE_SIZE or is_sparse:
             return None
         row_of = np.full(n_features + 1, features.size)
         row_of[features] = np.arange(features.size)
@@ -336,9 +333,8 @@ def _sorted(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector | 
     values = sums.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         place = int(keys[firsts[~np.isfinite(values)][0]])
-        raise InputError(
-            f"position {place >> FEATURE_BITS}: the values of feature {place & FEATURE_MASK} are not finite"
-        )
+        position, feature = place >> FEATURE_BITS, place & FEATURE_MASK
+        raise InputError(f"position {position}: the values of feature {feature} are not finite")
     keys = keys[firsts]
     return keys >> FEATURE_BITS, keys & FEATURE_MASK, values
 
