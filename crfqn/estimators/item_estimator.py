@@ -307,7 +307,8 @@ class ItemEstimator(ItemPredictions, CallbackSupportMixin, Estimator):
 
     def make_loss(self, labels: LabelIndex, n_items: int, targets: Any) -> ScoreLoss:
         """Return the loss of scores to minimise, of `targets`, int32 (I,)."""
-        return self.loss_variant.loss_class.from_structure(labels.over(n_items), targets)
+        structure = labels.forest.over(np.arange(n_items + 1))
+        return self.loss_variant.loss_class.from_structure(structure, targets)
 
     def adapted_source(self, source: InMemory, targets: Any) -> Source:
         """Return the items with what a loss has besides, by default nothing."""

@@ -169,7 +169,7 @@ def gives_probabilities(model: Any) -> bool:
 def add_tokens(
     answer: dict[str, object], words: Sequence[str], spans: Sequence[tuple[int, int]] | None
 ) -> None:
-    """Add the words of an item and, for a text, their begins and ends in characters."""
+    """Add the words of an item and, for a text, the characters where they start and stop."""
     answer["tokens"] = list(words)
     if spans is not None:
         answer |= {"start": [start for start, _ in spans], "end": [end for _, end in spans]}

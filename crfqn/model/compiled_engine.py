@@ -295,7 +295,8 @@ class CompiledEngine:
             for scores in self.node_scores(model, X, pool):
                 if model.temperature != 1.0:
                     scores = scores / model.temperature
-                yield model.labels.over(scores.shape[1]).marginals(scores, pool).T
+                structure = model.labels.forest.over(np.arange(scores.shape[1] + 1))
+                yield structure.marginals(scores, pool).T
 
     def open(
         self, model: Any, X: ItemsLike, constraints: LabelConstraints = UNCONSTRAINED, warns: bool = True

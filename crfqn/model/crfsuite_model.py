@@ -118,8 +118,8 @@ def _references(
 
 def decode_model(content: bytes) -> tuple[list[str], list[str], Entries, Entries]:
     """Return labels, attributes, and the weights (attributes x labels, labels x labels) that the lists of references
-    name, as CRFsuite's tagger reads them. Damage unless the file is whole and sound. Memory is at most a few times the
-    file."""
+    name, as CRFsuite's tagger reads them. Damage unless the file is whole and sound. Memory is O(size of
+    the file)."""
     data = memoryview(content)
     if bytes(data[:4]) != FILE_START:
         raise Damage(f"it begins with {bytes(data[:4])!r} instead of {FILE_START!r}")

@@ -127,8 +127,8 @@ def _hash_tables(
 
 
 def decode_strings(table: memoryview, n_strings: int) -> list[bytes]:
-    """Return the strings 0 ... n_strings - 1 of a table, after which other bytes may follow. Memory is at most a few
-    times the table. Damage if the table is cut short, or if its records do not fit together."""
+    """Return the strings 0 ... n_strings - 1 of a table, after which other bytes may follow. Memory is O(size of
+    the table). Damage if the table is cut short, or if its records do not fit together."""
     if len(table) < FIRST_RECORD:
         raise Damage("a table of strings is cut short")
     name, size, _, byte_order, n_back, back = TABLE_HEADER.unpack(table[: TABLE_HEADER.size])

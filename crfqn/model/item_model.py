@@ -64,7 +64,7 @@ from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 
 class Ranking(NamedTuple):
-    """The k most probable labels of each item and their probabilities, (I, k), in decreasing order."""
+    """The k best labels of each item and their probabilities, (I, k), in decreasing order."""
 
     labels: NDArray
     probabilities: NDArray[np.float64]
@@ -172,7 +172,7 @@ class ItemModel(Model):
         return self.labels.as_given(self.classes_[np.concatenate(best)])
 
     def decode(self, X: ItemsLike, engine: Engine = NUMPY, *, threshold: float | None = None) -> Decoding:
-        """Return the most probable label of each item and its log-probability. With a `threshold` the labels are those
+        """Return the best label of each item and its log-probability. With a `threshold` the labels are those
         of `predict`; an item without a label has the probability of its best class (in a taxonomy: best top node)."""
         self.check_probabilities()
         if threshold is None:
@@ -209,7 +209,7 @@ class ItemModel(Model):
         return np.concatenate([*engine.node_probabilities(self, X, warns=False)])
 
     def predict_top(self, X: ItemsLike, k: int, engine: Engine = NUMPY) -> Ranking:
-        """Return the k most probable labels of each item, sorted; ties have the order of `classes_`."""
+        """Return the k labels of each item with the largest probabilities, sorted; ties have the order of `classes_`."""
         check_count("k", k, len(self.classes_))
         parts = []
         for p in self._probabilities(X, engine):
@@ -219,7 +219,7 @@ class ItemModel(Model):
         return Ranking(self.classes_[codes], probabilities)
 
     def predict_nbest(self, X: ItemsLike, n: int = 5) -> list[list[tuple[Any, float]]]:
-        """Return the n most probable labels of each item with their probabilities, as `predict_top`."""
+        """Return the n best labels of each item with their probabilities, as `predict_top`."""
         labels, probabilities = self.predict_top(X, min(check_count("n", n), len(self.classes_)))
         rows = zip(labels.tolist(), probabilities.tolist(), strict=True)
         return [[*zip(names, values, strict=True)] for names, values in rows]
@@ -363,10 +363,6 @@ class ItemModel(Model):
         if isinstance(featurizer, Table):
             return "numbers" if featurizer.takes_numbers else "cells"
         return "document" if isinstance(featurizer, Words) else "row"
-
-    @property
-    def columns_read(self) -> list[str] | None:
-        return None if self.featurizer_ is None else self.featurizer_.columns_read
 
     def rows(self, X: Any, warns: bool = True) -> Rows:
         """Return the checked features of items: a 2-D array, a sparse matrix of features, or a list of rows, of dicts,

@@ -51,10 +51,6 @@ class ItemSpace(Space):
         )
 
     @property
-    def n_states(self) -> int:
-        return self.labels.n_nodes
-
-    @property
     def axes(self) -> Axes:
         return Axes(self.labels.node_names, self.n_features, self.feature_names)
 

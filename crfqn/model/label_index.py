@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from crfqn.threads import Pool
 
 ONE_LABEL = "labels"
-MAX_UNUSED_LEVELS = (
-    1000  # levels of a label in a file beyond those of its paths: unused columns of the labels' table
-)
+# Levels of labels in a file beyond those of its paths, for unused columns in a table of labels.
+MAX_UNUSED_LEVELS = 1000
 LABEL_FORMS = (ONE_LABEL, "table", "sparse table", "sets")
 
 
@@ -133,10 +132,6 @@ class LabelIndex:
         check_separator(separator)
         return cls.of_tree(tree, nodes, read_row_format(file, tree, separator), separator)
 
-    def over(self, n_items: int) -> Taxonomy:
-        """Return the structure over `n_items` items."""
-        return self.forest.over(np.arange(n_items + 1))
-
     def class_scores(self, scores: Vector) -> Vector:
         """Return the scores of the classes, given those of the nodes, (items, K): in a taxonomy sums along paths."""
         if self.tree is None:
@@ -150,7 +145,8 @@ class LabelIndex:
         """Return the scores of the classes, given those of the nodes, (K, items), by compiled code."""
         if self.tree is None:
             return scores
-        return self.over(scores.shape[1]).path_scores(scores, pool)[self.nodes]
+        structure = self.forest.over(np.arange(scores.shape[1] + 1))
+        return structure.path_scores(scores, pool)[self.nodes]
 
     def as_given(self, labels: NDArray) -> NDArray:
         """Return labels in the form of the training's labels; the row of no label (None) is empty."""

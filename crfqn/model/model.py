@@ -265,9 +265,9 @@ class Model(FittedModel):
         "numbers"."""
 
     @property
-    @abstractmethod
     def columns_read(self) -> list[str] | None:
         """The names of the columns of a table, or of tokens with several columns; None for other items."""
+        return None if self.featurizer_ is None else self.featurizer_.columns_read
 
     @property
     def node_names(self) -> list:

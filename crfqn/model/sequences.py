@@ -268,7 +268,7 @@ class SequenceModel(Model):
         once: Collection[Any] | None = None,
         threshold: float | None = None,
     ) -> Decoding:
-        """Return the most probable label sequence of each item with log P(y | x, known). Parameters and errors as in
+        """Return the best label sequence of each item with log P(y | x, known). Parameters and errors as in
         `predict`. The probability counts all labellings, also those that break the rule of `once`; with `threshold` it
         is that of the labelling before labels are removed."""
         self.check_probabilities()
@@ -340,7 +340,7 @@ class SequenceModel(Model):
         ]
 
     def _best_logs(self, items: NumpyItems | CompiledItems, n: int) -> list[list[BestPath]]:
-        """Return the n most probable labellings of each item, with log P as scores."""
+        """Return the n best labellings of each item, with log P as scores."""
         log_partition = items.at(self.temperature).log_partition().tolist()
         return [
             [BestPath(path, min(score / self.temperature - total, 0.0)) for path, score in paths]

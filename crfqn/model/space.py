@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +22,6 @@ from crfqn.model.trained import Trained
 from crfqn.model.weights import (
     Axes,
     AxisMatch,
-    Same,
     WeightMatrix,
     joined_weights,
     match_axes,
@@ -56,10 +56,10 @@ class Space(ABC):
     def from_model(cls, model: Any) -> Self:
         """Return the space of the weights of a model."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def n_states(self) -> int:
         """The number of labels or nodes, K."""
+        return len(self.axes.labels)
 
     @property
     @abstractmethod
@@ -86,7 +86,7 @@ class Space(ABC):
     def weights(self, model: Any, common: AxisMatch | None = None) -> SparseWeights:
         """Return the non-zero weights of a model, or those of common labels and features, sorted by coordinate."""
         if common is None:
-            common = AxisMatch(np.arange(self.n_states), Same())
+            common = AxisMatch(np.arange(self.n_states), None)
         weights = self._sparse_weights(model, common)
         if not self.n_dense:
             return weights
@@ -151,10 +151,6 @@ class SequenceSpace(Space):
         names = None if self.vocabulary is None else self.vocabulary.names
         return Axes(self.classes.tolist(), self.n_features, names)
 
-    @property
-    def n_states(self) -> int:
-        return len(self.classes)
-
     def _model(self, weights: SparseWeights, dense: NDArray, trained: Trained | None) -> SequenceModel:
         n_states, n_features = self.n_states, self.n_features
         layout = EdgeLayout(n_states, 1 + self.bigram_columns.size)
@@ -192,7 +188,8 @@ class SequenceSpace(Space):
         if model.bigrams is not None:
             weights, pairs, features = model.bigrams.entries()
             from_, to, _ = EdgeLayout(common.rows.size).split(pairs)
-            first, second, features = common.rows[from_], common.rows[to], common.columns[features]
+            first, second = common.rows[from_], common.rows[to]
+            features = features if common.columns is None else common.columns[features]
             stays = (first >= 0) & (second >= 0) & np.isin(features, self.bigram_columns)
             context = 1 + np.searchsorted(self.bigram_columns, features[stays])
             coords.append(layout.numbers(first[stays], second[stays], context))

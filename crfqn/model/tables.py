@@ -113,8 +113,8 @@ class TextColumn:
 class Table:
     """The encoder of a table.
 
-    A column whose cells are numbers or missing is divided by its standard deviation, and centred unless most of its
-    numbers are 0. Any other column has a feature for each of its texts, except the empty one.
+    A column whose cells are numbers or missing is divided by its standard deviation, and centred unless half of its
+    numbers or more are 0. Any other column has a feature for each of its texts, except the empty one.
     """
 
     parts: list[NumberColumn | TextColumn]  # the columns that the model reads

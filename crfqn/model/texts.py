@@ -33,9 +33,8 @@ def is_text_list(X: Any) -> bool:
     return is_list and len(X) > 0 and all(isinstance(text, str) for text in X)
 
 
-MIN_TOKENIZER_SHARE = (
-    0.98  # fraction of the training tokens that a tokenizer must get right, else users are warned
-)
+# Fraction of the training tokens that a tokenizer must get right; otherwise users are warned.
+MIN_TOKENIZER_SHARE = 0.98
 
 
 def tokenizer_of(model: Any) -> Tokenizer:

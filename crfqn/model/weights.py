@@ -1,4 +1,4 @@
-"""The sparse weights of a model: scores of a few positions with numpy alone, and starts of trainings.
+"""The sparse weights of a model: scores with numpy alone, and starts of trainings.
 
 Scores add the terms in the order of the features, as `kernels/sparse.py` does, so that both give the same bits. Shapes:
 N positions, F features, K states (labels, or nodes of a taxonomy).
@@ -152,7 +152,7 @@ class WeightMatrix:
     @cached_property
     def narrow(self) -> WeightMatrix | None:
         """The matrix with the columns of features with weights only, if arrays over all features would be much larger
-        than the weights, as for a file with 2^31 features and few weights; else None."""
+        than the weights, as for a file with 2^31 features and 10 weights; else None."""
         if self.shape[1] <= max(MAX_WIDE_FEATURES, MAX_FEATURES_PER_WEIGHT * self.values.size):
             return None
         columns = np.searchsorted(self.features, self.columns)
@@ -339,11 +339,11 @@ def _sorted(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector | 
     return keys >> FEATURE_BITS, keys & FEATURE_MASK, values
 
 
+@dataclass(eq=False)
 class FittedArray:
     """Attribute of fitted estimators: an array of the model."""
 
-    def __init__(self, field: str) -> None:
-        self.field = field
+    field: str
 
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         if model is None:
@@ -386,24 +386,19 @@ class Axes:
     features: Sequence[Any] | None
 
 
-class Same:
-    """Matches each feature with itself, without an array."""
-
-    def __getitem__(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
-        return np.asarray(numbers, np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class AxisMatch:
-    """The number of each label (`rows`) and feature (`columns`) of an old model in a new one, -1 if it has none."""
+    """The number of each label (`rows`) and feature (`columns`) of an old model in a new one, -1 if it has none.
+    `columns` is None if the features are the same."""
 
     rows: NDArray[np.int64]
-    columns: Any  # an array, or `Same`
+    columns: NDArray[np.int64] | None
 
     def entries(self, matrix: csr_array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Return new rows, new columns and values of the weights (labels x features) that the new model has."""
         cells = matrix.tocoo()
-        rows, columns = self.rows[cells.row], self.columns[cells.col]
+        rows = self.rows[cells.row]
+        columns = cells.col.astype(np.int64) if self.columns is None else self.columns[cells.col]
         stays = (rows >= 0) & (columns >= 0)
         return rows[stays], columns[stays], cells.data[stays]
 
@@ -435,7 +430,9 @@ def print_start(common: AxisMatch | None, new: Axes, weights: SparseWeights | No
     if common is None or weights is None:
         text = "start: nothing kept, other features without names"
     else:
-        n_labels, n_features = (int((numbers >= 0).sum()) for numbers in (common.rows, common.columns))
+        n_labels, n_features = int((common.rows >= 0).sum()), new.n_features
+        if common.columns is not None:
+            n_features = int((common.columns >= 0).sum())
         text = (
             f"start: {weights.coords.size:,} of {n_before:,} weights kept; in common {n_labels:,} of "
             f"{len(new.labels):,} labels, {n_features:,} of {new.n_features:,} features"

@@ -24,7 +24,7 @@ from crfqn import (
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
-from crfqn.model.model import SEARCHED_TEMPERATURES
+from crfqn.model.model import CALIBRATION_RANGE
 
 TEMPERATURE = 2.5
 
@@ -203,7 +203,7 @@ def test_the_temperature_is_the_best_of_a_grid(kind):
 
     assert model.temperature_ > 1.05  # little penalty: too sure of itself
     assert loss(model.temperature_) < loss(1.0)
-    grid = np.exp(np.linspace(*np.log(SEARCHED_TEMPERATURES), 60))
+    grid = np.exp(np.linspace(*np.log(CALIBRATION_RANGE), 60))
     assert loss(model.temperature_) <= min(map(loss, grid)) + 1e-9
     light = model.model_.with_temperature(1).calibrate(X, y)
     assert light.temperature == pytest.approx(model.temperature_, rel=1e-4)
