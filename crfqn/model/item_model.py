@@ -209,7 +209,7 @@ class ItemModel(Model):
         return np.concatenate([*engine.node_probabilities(self, X, warns=False)])
 
     def predict_top(self, X: ItemsLike, k: int, engine: Engine = NUMPY) -> Ranking:
-        """Return the k labels of each item with the largest probabilities, sorted; ties have the order of `classes_`."""
+        """Return the k best labels of each item with their probabilities; ties have the order of `classes_`."""
         check_count("k", k, len(self.classes_))
         parts = []
         for p in self._probabilities(X, engine):

@@ -243,7 +243,7 @@ class TestIntercept:
         space = LabelIndex(nodes, nodes, tree=tree, separator="/")
 
         def relative(intercepts):
-            sums = space.over(1).path_scores(intercepts[:, None])[nodes, 0]
+            sums = space.forest.over(np.arange(2)).path_scores(intercepts[:, None])[nodes, 0]
             return sums - sums[0]
 
         intercepts = rng.normal(size=n)
