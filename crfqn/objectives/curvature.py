@@ -70,8 +70,8 @@ DISTINCT_PAIR_SHARE = 0.2  # of the active pairs, those that are stored: the oth
 STATE_OPERATIONS = 16.0
 # Positions that have a feature, on average, in text; pixels of images have thousands
 MAX_RARE_OCCURRENCE = 50.0
-OVERHEAD = 1e6  # operations of a step besides its pass, for any size of the problem: half a millisecond
-FETCHED = 3.0  # operations of a number that is read from or added to scores at any place of memory
+STEP_OVERHEAD = 1e6  # operations of a step besides its pass, for any size of the problem: half a millisecond
+FETCH_OPERATIONS = 3.0  # operations of a number that is read from or added to scores at any place of memory
 
 
 class Operations(NamedTuple):
@@ -97,7 +97,7 @@ class Operations(NamedTuple):
     @property
     def of_pass(self) -> float:
         """The operations of image, inference and gradient, if about one weight of each entry is active."""
-        return self.inference + 2.0 * FETCHED * self.entries
+        return self.inference + 2.0 * FETCH_OPERATIONS * self.entries
 
 
 def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -> NDArray[np.float32]:
@@ -231,9 +231,9 @@ def token_model(
     pairs_of_pass = np.inf  # the number of pairs with the cost of a pass
     operations = owner.statistics().operations(owner.n_features, owner.n_states)
     if operations.has_sequences and operations.has_rare_features:
-        of_pass = operations.inference + 2.0 * FETCHED * n_entries
+        of_pass = operations.inference + 2.0 * FETCH_OPERATIONS * n_entries
         operations_of_pair = PAIR_OPERATIONS + STEPS_PER_MODEL * SWEEPS_PER_STEP * DISTINCT_PAIR_SHARE
-        pairs_of_pass = (of_pass + OVERHEAD) / operations_of_pair
+        pairs_of_pass = (of_pass + STEP_OVERHEAD) / operations_of_pair
     n_affordable = min(of_dense if n <= max_dense else max_pairs, STEPS_PER_MODEL * pairs_of_pass)
     # The active pairs of coordinates of all positions. By the Cauchy-Schwarz inequality there are too many to be
     # counted if the mean number of active coordinates is large.
@@ -319,7 +319,7 @@ def sparse_rows(
             bounds, below.indptr, below.indices, limits, pairs, *out,
         )  # fmt: skip
 
-    nodes = written(write_nodes, np.minimum(pairs + 1, n - np.arange(n)), block_pairs, owner.map.pool)
+    nodes = write_blocks(write_nodes, np.minimum(pairs + 1, n - np.arange(n)), block_pairs, owner.map.pool)
     of_edges, among = CompressedRows(np.zeros(n + 1, np.int64), *NO_BLOCK[1:]), np.empty((0, 0))
     if split.edges.size:
         edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
@@ -336,11 +336,11 @@ def sparse_rows(
                 edges.outgoing, edges.incoming, limits, edge_limits, *out,
             )  # fmt: skip
 
-        of_edges = written(write_node_edges, np.full(n, edge_limits.size), block_pairs, owner.map.pool)
+        of_edges = write_blocks(write_node_edges, np.full(n, edge_limits.size), block_pairs, owner.map.pool)
     return nodes, of_edges, among, on_sample
 
 
-def written(
+def write_blocks(
     write: Callable[..., None], max_entries: NDArray[np.int64], block_pairs: int, pool: Pool
 ) -> CompressedRows:
     """Return rows that `write(first, last, ends, indices, data)` writes block by block."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from crfqn.threads import Pool
 
-DIGEST_BYTES = 16
+DIGEST_BYTES = 16  # bytes of a hash: 128 bits, so that different data have different hashes
 
 
-def fingerprint(content: Any) -> str:
+def fingerprint(content: object) -> str:
     """Return a hash of arrays, numbers, strings and dataclasses of these, in hexadecimal digits; threads do not count.
 
     Objects of other kinds, such as functions, are known by their names alone. Cost: about a second a GB.

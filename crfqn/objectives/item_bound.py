@@ -42,7 +42,7 @@ from crfqn.penalties.penalty import Penalty
 START_SHARE = 0.8  # of l1: coordinates with larger gradients are constraints from the start
 MAX_SWEEPS = (12, 30, 60)  # sweeps between the scans of all coordinates, by round
 # `beyond` of `project_shares`: how far inside its bound a gradient goes, as a share of the excess
-OVERSHOOT = 0.8
+BOUND_OVERSHOOT = 0.8
 # Shares of l1 by which gradients may exceed it while multipliers move, and while shares are lowered; the final factor
 # costs as much of the bound.
 SWEEP_TOLERANCE, LOWERING_TOLERANCE = 5e-3, 1e-3
@@ -179,7 +179,7 @@ def item_bound(point: Point, penalty: Penalty) -> ItemBound | None:
         return None
     parts, bounds = mixed.parts(coords), bounds_of(point, penalty, coords)
     for n_sweeps in MAX_SWEEPS:
-        project_shares(bounds, penalty.l2, parts, mixtures, SWEEP_TOLERANCE, OVERSHOOT, n_sweeps)
+        project_shares(bounds, penalty.l2, parts, mixtures, SWEEP_TOLERANCE, BOUND_OVERSHOOT, n_sweeps)
         screening = mixed.at_shares(mixtures.shares).screen((1.0 + SWEEP_TOLERANCE) * penalty.l1)
         added = screening.coords[~found_in(coords, screening.coords)[1]]
         wider = union(coords, added)

@@ -183,16 +183,16 @@ class EdgeModel:
         states, positions = here[edges], np.repeat(np.arange(ends.size - 1), np.diff(ends))
         return TransitionCounts(ends, edges, states, q, self.here[states, positions] * q)
 
-    def _matrix(self, lists: TransitionCounts) -> Sparse:
-        """Return the means of the lists' entries as a matrix, (S, E')."""
-        return scipy.sparse.csr_array(
-            (lists.mean, lists.edges, lists.ends), (lists.ends.size - 1, self.firsts.size)
-        )
-
     @cached_property
     def mean(self) -> Sparse:
         """The mean of v over the states of each position, (S, E')."""
-        return self._matrix(self.outgoing) + self._matrix(self.incoming)
+        outgoing, incoming = (
+            scipy.sparse.csr_array(
+                (lists.mean, lists.edges, lists.ends), (lists.ends.size - 1, self.firsts.size)
+            )
+            for lists in (self.outgoing, self.incoming)
+        )
+        return outgoing + incoming
 
     @cached_property
     def _places(self) -> list[NDArray[np.intp]]:

@@ -32,16 +32,13 @@ from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, ScoreLoss
 from crfqn.objectives.marginals import Marginals, edge_curvature
 from crfqn.objectives.support import Support
 
-MAX_ITEM_LENGTH = 256  # positions of an item that online learning does not cut
+MAX_UNCUT_POSITIONS = 256  # positions of an item that online learning does not cut
 SEGMENT_LENGTH = 32  # positions of the segments of longer items, about: as many as sentences have
-SAMPLED_POSITIONS, FEATURE_BATCH = (
-    4096,
-    1024,
-)  # positions from which small values are computed; features at a time
+# Positions from which small values are computed; features at a time
+SAMPLED_POSITIONS, FEATURE_BATCH = 4096, 1024
 FLOAT32_RESOLUTION = 1e-6  # relative: a smaller spread is rounding of float32 values (eps 1.2e-7)
-MIN_ITEM_WEIGHT = float(
-    np.finfo(np.float64).tiny
-)  # smallest weight above 0: the inverse of a smaller one is infinite
+# Smallest weight above 0: the inverse of a smaller one is infinite.
+MIN_ITEM_WEIGHT = float(np.finfo(np.float64).tiny)
 
 
 class PartStatistics(NamedTuple):
@@ -151,11 +148,11 @@ class Part:
         return Part(self.map, self.loss.without_bigram_features, self.weights, support, self.offset)
 
     def with_truncated_items(self) -> Part:
-        """Return the items, those longer than `MAX_ITEM_LENGTH` cut at truncation points of the loss into segments of
-        about `SEGMENT_LENGTH` positions, without the transitions between segments; itself if no item is longer."""
+        """Return the items, those longer than `MAX_UNCUT_POSITIONS` cut at truncation points of the loss into segments
+        of about `SEGMENT_LENGTH` positions, without the transitions between segments; itself if no item is longer."""
         offsets = self.map.offsets
         lengths = np.diff(offsets)
-        is_long = lengths > MAX_ITEM_LENGTH
+        is_long = lengths > MAX_UNCUT_POSITIONS
         if not is_long.any():
             return self
         n_segments = np.where(is_long, -(-lengths // SEGMENT_LENGTH), 1)

@@ -22,7 +22,7 @@ from crfqn.objectives.linear.feature_map import merge_weights
 from crfqn.objectives.losses.score_loss import NO_DUAL, DualLoss
 from crfqn.objectives.part import PartPoint
 
-T = TypeVar("T")
+Answer = TypeVar("Answer")
 
 
 class Curvature(NamedTuple):
@@ -33,7 +33,7 @@ class Curvature(NamedTuple):
     majorant: Vector
 
 
-def total(answers: Iterable[T]) -> T:
+def total(answers: Iterable[Answer]) -> Answer:
     """Return the sum of the parts' answers, in their order."""
     return reduce(add, answers)
 

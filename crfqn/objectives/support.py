@@ -55,16 +55,13 @@ class Support:
     def contains(self, coords: Coords) -> NDArray[np.bool_]:
         """Return which of the sorted coordinates belong to the support."""
         n_nodes = int(np.searchsorted(coords, self.n_node_coords))
+        parts = (coords[:n_nodes], self.nodes), (coords[n_nodes:] - self.n_node_coords, self.edges)
         return np.concatenate(
             [
-                _are_members(coords[:n_nodes], self.nodes),
-                _are_members(coords[n_nodes:] - self.n_node_coords, self.edges),
+                np.ones(part.size, bool) if members is None else found_in(members, part)[1]
+                for part, members in parts
             ]
         )
-
-
-def _are_members(coords: Coords, members: Coords | None) -> NDArray[np.bool_]:
-    return np.ones(coords.size, bool) if members is None else found_in(members, coords)[1]
 
 
 def observed_support(

@@ -89,12 +89,9 @@ class GroupLasso(Penalty):
         local = find(NORMS[self.norm])
         made = {"local": local, "has_hidden_kinks": local.is_linf}
         made |= {"largest_block": self.n_states, "n_blocks": self.n_features}
+        made["lengths_per_norm"] = float(np.sqrt(self.n_states)) if local.is_linf else 1.0
         for name, value in made.items():
             object.__setattr__(self, name, value)  # frozen otherwise
-
-    @property
-    def lengths_per_norm(self) -> float:
-        return float(np.sqrt(self.largest_block)) if self.local.is_linf else 1.0
 
     def block_numbers(self, coords: Coords) -> Coords:
         """Return the number of the group of each coordinate of a feature, (n,)."""

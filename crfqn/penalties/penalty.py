@@ -144,6 +144,7 @@ class Penalty:
     unpenalised : sorted int64, the coordinates without penalty
     feature_factors : factors of the strengths of weights, or None; coordinates of factor 0 are unpenalised
     min_factor : the smallest factor of a penalised weight
+    lengths_per_norm : the largest ratio of a block's Euclidean length to its norm
     """
 
     STRENGTHS: ClassVar[tuple[str, ...]] = ("l1", "l2")  # its fields that `scaled` multiplies
@@ -157,6 +158,7 @@ class Penalty:
     ridge: Ridge = NO_RIDGE
     feature_factors: FeatureFactors | None = None
     min_factor: float
+    lengths_per_norm: float = 1.0
     at: Callable[[Coords], LocalPenalty]
     screen: Callable[[Any], Screening]
 
@@ -305,11 +307,6 @@ class Penalty:
             return l1_norm, l2_norm
         length = float(np.sqrt(2.0 * value / l2)) if l2 > 0 else np.inf
         return l1_norm + float(np.sqrt(n)) * length, float(np.hypot(l2_norm, length))
-
-    @property
-    def lengths_per_norm(self) -> float:
-        """The largest ratio of a block's Euclidean length to its norm."""
-        return 1.0
 
     def value(self, coords: Coords, w: Vector) -> float:
         """Return the penalty of weights w at `coords`, in nats; zeros may be left out."""

@@ -221,7 +221,7 @@ def test_no_curvature_is_above_the_bound(name):
         for seed in range(6):
             w = weights_like(problem, seed, scale=(0.0, 0.1, 1.0)[seed % 3])
             assert np.linalg.eigvalsh(problem.hessian(w)).max() <= bound
-        c = problem.weights * loss_of(problem).score_bounds()
+        c = problem.weights * loss_of(problem).score_bounds
         exact = np.linalg.norm(np.sqrt(c)[:, None] * x, 2) ** 2
         assert exact <= bound <= (1.01 if is_positive else 3.0) * exact
     papers = 4 * 3 * problem.weights @ (problem.x**2).sum(axis=1)

@@ -428,30 +428,24 @@ def sorted_screening(coords: Coords, gradient: Vector, n_possible: int) -> Scree
     return Screening(np.flatnonzero(is_present), table[is_present])
 
 
-def centered_weights(features: FeatureMap, weights: SparseWeights) -> SparseWeights:
+def centered_weights(features: FeatureMap, weights: SparseWeights, sign: float = 1.0) -> SparseWeights:
     """Return weights of the original features as weights of the map's, x - m.
 
     Implicit centering, w . x + b = w . (x - m) + b', b' = b + w . m, does not change the scores. It makes the constant
-    and the other features nearly orthogonal, so that a training takes fewer iterations.
+    and the other features nearly orthogonal, so that a training takes fewer iterations. A `sign` of -1 is the inverse.
     """
-    return _with_constant_moved(features, weights, 1.0)
+    if features.centre is None or weights.coords.size == 0:
+        return weights
+    states, columns = np.divmod(weights.coords, features.n_features)
+    sums = np.bincount(states, sign * weights.weights * features.centre[columns])
+    moves = sums.astype(np.float64, copy=False)
+    constants = np.arange(1, moves.size + 1) * features.n_features - 1
+    return merge_weights(weights.coords, weights.weights, constants, moves)
 
 
 def uncentered_weights(features: FeatureMap, weights: SparseWeights) -> SparseWeights:
     """Return weights of the map's features, x - m, as weights of the original features."""
-    return _with_constant_moved(features, weights, -1.0)
-
-
-def _with_constant_moved(features: FeatureMap, weights: SparseWeights, sign: float) -> SparseWeights:
-    """Add sign * w . m to the weight of the last feature of every state."""
-    if features.centre is None or weights.coords.size == 0:
-        return weights
-    states, columns = np.divmod(weights.coords, features.n_features)
-    moves = np.bincount(states, sign * weights.weights * features.centre[columns]).astype(
-        np.float64, copy=False
-    )
-    constants = np.arange(1, moves.size + 1) * features.n_features - 1
-    return merge_weights(weights.coords, weights.weights, constants, moves)
+    return centered_weights(features, weights, -1.0)
 
 
 def all_nodes(n_states: int, n_features: int) -> CoordinateParts:

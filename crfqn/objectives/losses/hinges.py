@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.kernels.margins import MULTICLASS, MULTITASK, multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.objectives.losses.intercept_bound import label_difference_bounds, label_range
+from crfqn.objectives.losses.intercept_bound import label_range
 from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, SingleLabel
 from crfqn.threads import Pool
 
@@ -68,6 +68,8 @@ class SquaredHingeMixin:
     labels: Labels
     n_states: int
     kernel: ClassVar[Callable[..., object]]
+    # No hinge of a position is larger than its loss.
+    excess: Callable[[Vector], Vector] | None = staticmethod(lambda losses: np.sqrt(losses) - 1.0)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
         """Run the kernel over all positions."""
@@ -76,10 +78,6 @@ class SquaredHingeMixin:
         arrays = (self.labels, weights, losses, slacks, residual)
         pool.map_chunks(n, lambda first, last: self.kernel(first, last, scores, *arrays))
         return HingeEvaluation(losses, residual, NO_EDGES, slacks)
-
-    def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
-        """Return bounds by label: no hinge of a position is larger than its loss."""
-        return label_difference_bounds(self.labels, self.n_states, np.sqrt(losses) - 1.0 + change, x)
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
         return HingeDual(2.0 * float(weights @ evaluation.slacks), float(weights @ evaluation.item_losses))
@@ -92,6 +90,11 @@ class MulticlassSquaredHinge(SquaredHingeMixin, SingleLabel):
     is_smooth = has_curvature = has_margins = has_pair_duals = True
     intercept_bound = staticmethod(label_range)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Twice the largest eigenvalue of the Laplacian of a star of K classes; the paper has 4 (K - 1).
+        object.__setattr__(self, "score_bounds", 2.0 * self.n_states)  # frozen otherwise
+
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
         """Return 2 c for each violated pair, at both of its labels (equation 6)."""
         violated = evaluation.residual > 0
@@ -101,10 +104,6 @@ class MulticlassSquaredHinge(SquaredHingeMixin, SingleLabel):
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
         return mixed_of_pairs(self.labels == r, self.labels == s, scores[r] - scores[s])
-
-    def score_bounds(self) -> Vector:
-        """Return 2 K: twice the largest eigenvalue of the Laplacian of a star of K classes; the paper has 4 (K - 1)."""
-        return np.full(self.n_positions, 2.0 * self.n_states)
 
     def constants(self, features: FeatureMap, weights: Vector, are_papers: bool = False) -> Vector:
         """Return 4 (K - 1) sum_i c_i x_ij^2, appendix A's, or the smaller ones of `star_constants`."""
@@ -131,6 +130,7 @@ class MultitaskSquaredHinge(SquaredHingeMixin, SingleLabel):
 
     code, kernel = MULTITASK, staticmethod(multitask_hinge)
     is_smooth = has_curvature = has_margins = True
+    score_bounds = 2.0  # a hinge depends on one state
 
     def intercept_bound(self, table: Vector, step: float) -> float:
         """Return a bound on max |b|: each label has a separate hinge, s_y >= 1, other scores <= -1."""
@@ -151,10 +151,6 @@ class MultitaskSquaredHinge(SquaredHingeMixin, SingleLabel):
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
         """Return zeros: the hinges of two states are separate."""
         return np.zeros(self.n_positions)
-
-    def score_bounds(self) -> Vector:
-        """Return 2: a hinge depends on one state."""
-        return np.full(self.n_positions, 2.0)
 
     def margins(self, scores: Vector) -> Vector:
         """Return 1 - Y s, (N, K)."""
@@ -182,11 +178,8 @@ class MulticlassHinge(SingleLabel):
     """
 
     has_label_duals = True
+    excess = staticmethod(lambda losses: losses - 1.0)  # no violation of a margin is larger than the loss
     intercept_bound = staticmethod(label_range)
-
-    def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
-        """Return bounds by label: no violation of a margin is larger than the loss."""
-        return label_difference_bounds(self.labels, self.n_states, losses - 1.0 + change, x)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> SubgradientEvaluation:
         items, label_scores = np.arange(self.n_positions), self.own(scores)

@@ -17,6 +17,7 @@ nothing for unknown ones. Shapes as in `score_loss.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import LOGISTIC
-from crfqn.objectives.losses.intercept_bound import label_difference_bounds, label_range
+from crfqn.objectives.losses.intercept_bound import label_range
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, StructuredLoss, checked_labels
 from crfqn.structures.structure import NO_TARGETS, Structure
 from crfqn.structures.taxonomy import flat
@@ -88,6 +89,8 @@ class LikelihoodMixin:
     structure: Structure
     targets: Labels
     hessian_bounds = covariance_bounds
+    # Another label at one position adds no more to the score of an item than the item's loss.
+    excess: Callable[[Vector], Vector] | None = staticmethod(lambda losses: losses)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> LikelihoodEvaluation:
         inference = self.structure.infer(scores, edges, self.targets, weights, pool)
@@ -102,11 +105,6 @@ class LikelihoodMixin:
 
     def dual(self, evaluation: LikelihoodEvaluation, weights: Vector) -> MixtureDual:
         return MixtureDual(evaluation.entropy, evaluation.item_losses, weights)
-
-    def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
-        """Return bounds by label (`intercept_bound.py`): another label at one position adds no more to
-        the score of an item than the item's loss."""
-        return label_difference_bounds(self.targets, self.structure.n_states, losses + change, x)
 
     def intercept_bound(self, table: Vector, step: float) -> float:
         """Return a bound on the intercepts of some optimum; those of a taxonomy's inner nodes are 0.
@@ -128,16 +126,13 @@ class MultinomialLogistic(LikelihoodMixin, StructuredLoss):
 
     is_smooth = has_curvature = has_marginals = has_margins = True
     code = LOGISTIC
+    score_bounds = 0.5  # no eigenvalue of diag p - p p' is larger
 
     @classmethod
     def of_labels(cls, labels: Labels, n_states: int) -> MultinomialLogistic:
         """Build the loss of labels 0 ... K - 1, K >= 2, int32 (N,)."""
         labels = checked_labels(labels, n_states)
         return cls(flat(n_states, labels.size), labels)
-
-    def score_bounds(self) -> Vector:
-        """Return 1/2, which no eigenvalue of diag p - p p' exceeds."""
-        return np.full(self.n_positions, 0.5)
 
     def margins(self, scores: Vector) -> Vector:
         """Return s_r - s_y, (N, K)."""

@@ -15,7 +15,7 @@ token-wise model, in which position t has the weight w_t. Shapes as in `score_lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
@@ -43,7 +43,7 @@ class PositionLikelihood(StructuredLoss):
     """See above; position_weights : float64 (N,), w_t >= 0, factors of the weights of the items."""
 
     structure: Chain
-    position_weights: Vector
+    position_weights: Vector = field()
 
     is_convex = has_dual = False
     is_smooth = has_curvature = has_marginals = has_position_weights = True

@@ -59,8 +59,11 @@ class MultilabelRanking(SquaredHingeMixin, ScoreLoss):
         object.__setattr__(self, "sets", np.ascontiguousarray(sets, np.int32))
         object.__setattr__(self, "n_positions", starts.size - 1)
         object.__setattr__(self, "labels", np.zeros(starts.size - 1, np.int32))
-
-    label_sets = cached_property(lambda self: (self.starts, self.sets))
+        object.__setattr__(self, "label_sets", (self.starts, self.sets))
+        # The pairs are all edges between two sets of K labels in total; the largest eigenvalue of their Laplacian is K.
+        sizes = np.diff(starts)
+        bounds = np.where((sizes > 0) & (sizes < self.n_states), 2.0 * self.n_states, 0.0)
+        object.__setattr__(self, "score_bounds", bounds)
 
     @cached_property
     def relevance(self) -> Vector:  # type: ignore[override]
@@ -103,9 +106,3 @@ class MultilabelRanking(SquaredHingeMixin, ScoreLoss):
     def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return bounds by pairs of a relevant and an irrelevant label."""
         return pair_difference_bounds(self.relevance == 1.0, np.sqrt(losses) - 1.0 + change, x)
-
-    def score_bounds(self) -> Vector:
-        """Return 2 K for positions with pairs, 0 for others: the pairs are all edges between two sets of K labels in
-        total, and the largest eigenvalue of their Laplacian is K."""
-        sizes = np.diff(self.starts)
-        return np.where((sizes > 0) & (sizes < self.n_states), 2.0 * self.n_states, 0.0)

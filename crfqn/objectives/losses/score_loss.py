@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
+from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.losses.intercept_bound import label_difference_bounds
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.structure import Ancestors, Decoded, Structure
 from crfqn.threads import Pool
@@ -122,6 +124,7 @@ class ScoreLoss:
     targets: Labels
     labels: Labels
 
+    n_items = cached_property(lambda self: self.n_positions)  # by default each item has one position
     # The numbering of the E weights of edges; none if positions have no neighbours.
     edge_layout = cached_property(lambda self: EdgeLayout(self.n_states, 0))
     n_edges = cached_property(lambda self: self.edge_layout.size)
@@ -131,7 +134,7 @@ class ScoreLoss:
     )
     position_labels = cached_property(lambda self: np.arange(self.n_states))
     # If positions have sets of labels: the start of each set, (N + 1,), and all sets; and 1 for their labels, (N, K).
-    label_sets: Any = NO_SETS
+    label_sets: tuple[NDArray[np.int64], NDArray[np.int32]] = NO_SETS
     relevance = cached_property(lambda self: np.empty((0, self.n_states)))
     # The factors of the item's weight at each position, (N,), or 1.
     position_weights: Vector | float = 1.0
@@ -147,15 +150,10 @@ class ScoreLoss:
     curvature: Callable[..., Vector]
     # mixed(r, s, scores): the unweighted second derivatives by the scores of two states, (N,).
     mixed: Callable[[int, int, Vector], Vector]
-    # score_bounds(): upper bound on the eigenvalues of the unweighted Hessian by a position's scores, (N,).
-    score_bounds: Callable[[], Vector]
+    # Upper bound on the eigenvalues of the unweighted Hessian by a position's scores, (N,), or one number for all.
+    score_bounds: Vector | float
     # states_of(labels): the states that labels make true, and which of the labels each belongs to.
     states_of: Callable[[Labels], tuple[NDArray[np.integer], NDArray[np.intp]]]
-
-    @property
-    def n_items(self) -> int:
-        """The number of items: that of positions by default."""
-        return self.n_positions
 
     @property
     def without_bigram_features(self) -> ScoreLoss:
@@ -174,7 +172,7 @@ class ScoreLoss:
         """Return c, (N,), with Hessian <= I_K (x) X' diag(c) X at all weights, and a bound for the edges."""
         if self.n_items != self.n_positions:
             raise NotImplementedError  # the Hessian of an item couples its positions
-        return weights * self.score_bounds(), 0.0
+        return weights * self.score_bounds, 0.0
 
     def marginal_residual(self, evaluation: Any, weights: Vector) -> Vector:
         """Return weight_t (p_t - [observed]) of the marginals p of the token-wise model, (K, N); weights : (N,)."""
@@ -188,10 +186,10 @@ class ScoreLoss:
         """Return scores, (K, N), that have these margins, (N, K), up to constants of positions that change no loss."""
         return margins.T.copy()
 
-    def constants(self, features: Any, weights: Vector, are_papers: bool = False) -> Vector:
-        """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`;
+    def constants(self, features: FeatureMap, weights: Vector, are_papers: bool = False) -> Vector:
+        """Return a Lipschitz constant of each feature's row of the gradient, (F,);
         are_papers : those of Blondel, Seki and Uehara (2013) instead of the smallest known ones."""
-        return features.weighted_squares(weights * self.score_bounds())
+        return features.weighted_squares(weights * self.score_bounds)
 
     def difference_bounds(self, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return bounds on differences of intercepts, each the smallest that a position proves (`intercept_bound.py`).
@@ -200,8 +198,13 @@ class ScoreLoss:
         change, x : upper bound on what the other weights add to the difference of two labels' scores; the constant
             feature; (N,) each
         """
-        return np.full(1, np.inf)
+        if self.excess is None:
+            return np.full(1, np.inf)
+        return label_difference_bounds(self.labels, self.n_states, self.excess(losses) + change, x)
 
+    # excess(losses): upper bound on the difference of any score to that of the label, by the position's loss, (N,);
+    # None if it is not known.
+    excess: Callable[[Vector], Vector] | None = None
     # intercept_bound(table, step) returns a bound on |b| at some optimum from the minimum of the `difference_bounds` of
     # all parts; infinite if they prove nothing. step : the largest (1 + change) / x, infinite if an x is not positive
     intercept_bound: Callable[..., float] = staticmethod(lambda table, step: np.inf)
@@ -280,7 +283,7 @@ class StructuredLoss(ScoreLoss):
     n_positions: int = field(init=False)
 
     n_states = cached_property(lambda self: self.structure.n_states)  # type: ignore[assignment]
-    n_items = cached_property(lambda self: self.structure.n_items)  # type: ignore[assignment]
+    n_items = cached_property(lambda self: self.structure.n_items)
     edge_layout = cached_property(lambda self: self.structure.edge_layout)
     ancestors = cached_property(lambda self: self.structure.ancestors)
     position_labels = cached_property(lambda self: self.structure.labels)

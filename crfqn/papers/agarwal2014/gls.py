@@ -171,6 +171,7 @@ class Link(ScoreLoss):
             raise InputError(f"expected finite targets, states x positions, got shape {self.targets.shape}")
         object.__setattr__(self, "n_states", self.targets.shape[0])
         object.__setattr__(self, "n_positions", self.targets.shape[1])
+        object.__setattr__(self, "score_bounds", self.potential.lipschitz)
 
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
@@ -202,10 +203,6 @@ class Link(ScoreLoss):
 
     def intercept_bound(self, table: Vector, step: float) -> float:
         return self.potential.intercept_bound(table)
-
-    def score_bounds(self) -> Vector:
-        """Return L, of which no eigenvalue of the Hessian by a position's scores is larger, (N,)."""
-        return np.full(self.n_positions, self.potential.lipschitz)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
         return np.stack([self.potential.second(k, k, scores) for k in range(self.n_states)]) * weights

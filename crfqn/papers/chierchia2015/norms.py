@@ -79,7 +79,9 @@ class FeatureBlocks(GroupLasso):
                 f"feature_groups: expected {self.n_features} integers >= 0, one a feature, "
                 f"got shape {groups.shape} and dtype {groups.dtype}"
             )
-        object.__setattr__(self, "largest_block", int(self.members.sizes.max(initial=1)))  # frozen otherwise
+        largest = int(self.members.sizes.max(initial=1))
+        object.__setattr__(self, "largest_block", largest)  # frozen otherwise
+        object.__setattr__(self, "lengths_per_norm", float(np.sqrt(largest)) if self.local.is_linf else 1.0)
         object.__setattr__(self, "n_blocks", self.members.n_blocks * self.n_states)
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crfqn.objectives.curvature import OVERHEAD
+from crfqn.objectives.curvature import STEP_OVERHEAD
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Constants:
     first_scale: float = 0.1
     smallest_scale: float = 1e-3
     most_solutions: int = 20
-    overhead: float = OVERHEAD
+    overhead: float = STEP_OVERHEAD
     online_epochs: int = 6
     max_epoch_cost: float = 4.0
     stage_steps: int = 40

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.objectives.curvature import FETCHED
+from crfqn.objectives.curvature import FETCH_OPERATIONS
 from crfqn.objectives.objective import has_state
 from crfqn.result import Status
 from crfqn.solvers.protocols import (
@@ -85,7 +85,7 @@ class OnlineStart:
         that is long enough."""
         operations = objective.operations
         # Scores, inference, penalty and step, item by item: all weights of each entry.
-        of_epoch = operations.inference + FETCHED * operations.entries * operations.n_states
+        of_epoch = operations.inference + FETCH_OPERATIONS * operations.entries * operations.n_states
         return (
             self.epochs > 0
             and penalty.is_separable
