@@ -30,8 +30,10 @@ from harness.report import Table, number
 
 from benchmarks.crfqn_fits import Clock
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF
+from crfqn.papers.chierchia2015.regularised import FBPD
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual import decomposition_state
+from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.dual.frank_wolfe_state import FrankWolfeState
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, Stage, TopViolators
 
@@ -45,7 +47,7 @@ TURNS, TURN_SECONDS = 3, 2.0  # at most so many turns, fewer where they take lon
 WHAT = {
     "near_seconds": "seconds to 1e-3", "seconds": "seconds", "near_passes": "passes to 1e-3", "passes": "passes",
 }  # fmt: skip
-PROX_QN, ROWS, DUAL, MARGIN = "Prox-QN", "row descent", "dual", "Frank-Wolfe"
+PROX_QN, ROWS, DUAL, MARGIN, SPLITTING = "Prox-QN", "row descent", "dual", "Frank-Wolfe", "FBPD"
 
 
 # ---- mechanisms, and how they are switched off
@@ -62,6 +64,11 @@ class Mechanism:
 def prox_qn(change: Callable[[ProxQN], ProxQN]) -> Mechanism:
     """Return a mechanism of Prox-QN, switched off by a change of the solver's settings."""
     return Mechanism(PROX_QN, lambda: changed_steps(ProxQN, change))
+
+
+def without(name: str, solver: type, **settings: Any) -> Mechanism:
+    """Return a mechanism of a solver, switched off by its settings; name : of the solver's cases."""
+    return Mechanism(name, lambda: changed_steps(solver, lambda default: replace(default, **settings)))
 
 
 def changed_steps(solver: Any, change: Callable[[Any], Any]) -> Any:
@@ -120,9 +127,16 @@ MECHANISMS: dict[str, Mechanism] = {
     "text in samples": constants(online_epochs=0),
     "no strong penalties first": part("warm_start", stages=(Stage(16, 1.0), Stage(4, 1.0))),
     "no warm start": prox_qn(lambda solver: replace(solver, warm_start=None)),
-    "no Anderson steps": Mechanism(
-        ROWS, lambda: changed_steps(RowDescent, lambda solver: replace(solver, memory=0))
-    ),
+    "no Anderson steps": without(ROWS, RowDescent, memory=0),
+    "one curvature for a row": without(ROWS, RowDescent, min_curvature_ratio=1.0),
+    "intercepts once a sweep": without(ROWS, RowDescent, free_share=0.0),
+    "all rows in every sweep": without(ROWS, RowDescent, shrink=False),
+    "rows in one order": without(ROWS, RowDescent, shuffle=False),
+    "items in one order": without(DUAL, DualDecomposition, reshuffle=False),
+    "all items in every pass": without(DUAL, DualDecomposition, shrink=False),
+    "no steps on faces": without(DUAL, DualDecomposition, faces=False),
+    "no restarts": without(SPLITTING, FBPD, restarts=False),
+    "step sizes by the norm of T": without(SPLITTING, FBPD, norm="differences"),
     "no lattice steps": Mechanism(
         MARGIN,
         lambda: patch.object(FrankWolfeState, "has_lattices", new_callable=PropertyMock, return_value=False),
@@ -185,6 +199,7 @@ def handwriting() -> TunedSet:
 
 SPARSE = {"l2": 0.0}  # l1 alone
 HINGE = {"loss": "hinge", "penalty": "l2", "l2": 1.0}
+SPARSE_HINGE = {"loss": "hinge", "penalty": "l1", "l1": 1.0, "solver": "fbpd"}
 CASES: dict[str, Case] = {
     "digits": Case(PROX_QN, digits),
     "digits, weak l1": Case(PROX_QN, digits, settings={"l1": 0.01}),
@@ -214,11 +229,16 @@ CASES: dict[str, Case] = {
     "news, rows": Case(ROWS, SETS["news-tf-idf"], 4000, estimator=MulticlassClassifier),
     "banking, rows": Case(ROWS, SETS["banking-tf-idf"], 4000, estimator=MulticlassClassifier),
     "docstrings, rows": Case(ROWS, SETS["docstrings"], estimator=MulticlassClassifier),
+    "digits, rows": Case(ROWS, digits, settings={"solver": "bcd"}, estimator=MulticlassClassifier),
     "bibtex": Case(ROWS, MULTILABEL["bibtex"], 2000),
     "yeast": Case(ROWS, MULTILABEL["yeast"], settings={"solver": "bcd"}),
     "digits, dual": Case(DUAL, digits, settings=HINGE, estimator=MulticlassClassifier),
     "mnist, dual": Case(DUAL, SETS["mnist"], 2000, HINGE, MulticlassClassifier),
     "dense, dual": Case(DUAL, lambda: generated(3000, 100, 8, 1.0), None, HINGE, MulticlassClassifier),
+    "digits, sparse hinge": Case(SPLITTING, digits, settings=SPARSE_HINGE, estimator=MulticlassClassifier),
+    "dense, sparse hinge": Case(
+        SPLITTING, lambda: generated(3000, 100, 8, 1.0), None, SPARSE_HINGE, MulticlassClassifier
+    ),
     "companies, margin": Case(MARGIN, SETS["companies"], settings={"loss": "hinge", "l2": 1.0}),
     "chunks-500, margin": Case(MARGIN, SETS["chunks-500"], settings={"loss": "hinge", "l2": 1.0}),
     "dutch, margin": Case(MARGIN, SETS["dutch"], 800, {"loss": "hinge", "l2": 1.0}),
