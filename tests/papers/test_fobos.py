@@ -16,7 +16,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.papers.blondel2013 import fobos_kernels as row_learning
-from crfqn.papers.blondel2013.fobos import FOBOS, RATES, FobosState
+from crfqn.papers.blondel2013.fobos import ETA0_CANDIDATES, FOBOS, FobosState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
@@ -169,13 +169,15 @@ def test_the_rate_is_chosen_on_items_held_out():
         FOBOS(),
         Run(max_iter=1, callback=lambda seen: shares.append(seen.sample_fraction)),
     )
-    assert shares[1:-1] == [0.2] * len(RATES)  # a look at the start, the candidates, an epoch
-    assert chosen.passes == pytest.approx(1 + len(RATES) + 2)
-    others = [minimize(objective, penalty, FOBOS(eta0=rate), Run(max_iter=1, tol=0.0)) for rate in RATES]
+    assert shares[1:-1] == [0.2] * len(ETA0_CANDIDATES)  # a look at the start, the candidates, an epoch
+    assert chosen.passes == pytest.approx(1 + len(ETA0_CANDIDATES) + 2)
+    others = [
+        minimize(objective, penalty, FOBOS(eta0=rate), Run(max_iter=1, tol=0.0)) for rate in ETA0_CANDIDATES
+    ]
     values = np.array([result.trace.value[-1] for result in others])
     assert chosen.trace.value[-1] <= 1.2 * np.nanmin(np.where(np.isfinite(values), values, np.nan))
     few = minimize(objective, penalty, FOBOS(calibration_items=30), Run(max_iter=1))
-    assert few.passes == pytest.approx(1 + len(RATES) * 30 / 120 + 2)
+    assert few.passes == pytest.approx(1 + len(ETA0_CANDIDATES) * 30 / 120 + 2)
 
 
 def test_it_depends_on_the_seed_only():

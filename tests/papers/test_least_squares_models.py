@@ -137,9 +137,9 @@ class TestStages:
         assert again.get_params() == model.get_params()
         assert again.predict_proba(X[TEST]).tobytes() == model.predict_proba(X[TEST]).tobytes()
 
-    @pytest.mark.parametrize("room", [stagewise.MOST_KEPT, 0])
+    @pytest.mark.parametrize("room", [stagewise.MAX_KEPT_NUMBERS, 0])
     def test_rounds_lead_to_the_least_squares_of_all_features(self, room, monkeypatch):
-        monkeypatch.setattr(stagewise, "MOST_KEPT", room)
+        monkeypatch.setattr(stagewise, "MAX_KEPT_NUMBERS", room)
         settings = {"generator": "frequency", "batch_size": 25, "max_iter": 3, "l2": 5.0}
         once = StagewiseRegression(**settings).fit(X[TRAIN], Y[TRAIN])
         model = StagewiseRegression(**settings, n_rounds=100).fit(X[TRAIN], Y[TRAIN])
@@ -328,9 +328,9 @@ class TestGenerators:
         source = ByFrequency().fit([rows], 0)
         assert [source.batch(n, 1).chosen.tolist() for n in range(4)] == [[2], [0], [1], [2]]
 
-    @pytest.mark.parametrize("room", [stagewise.MOST_KEPT, 2 * 64 * 10])
+    @pytest.mark.parametrize("room", [stagewise.MAX_KEPT_NUMBERS, 2 * 64 * 10])
     def test_random_numbers_of_the_first_stages_are_kept_while_there_is_room(self, room, monkeypatch):
-        monkeypatch.setattr(stagewise, "MOST_KEPT", room)
+        monkeypatch.setattr(stagewise, "MAX_KEPT_NUMBERS", room)
         model = StagewiseRegression(batch_size=10, max_iter=5, random_state=1).fit(X[:200] / 16, Y[:200])
         scores, made, draw = model.decision_function(X[:5] / 16), [], Projections.batch
         monkeypatch.setattr(Projections, "batch", lambda *args: made.append(args[1]) or draw(*args))

@@ -24,7 +24,7 @@ from crfqn.objectives.objective import build_objective
 from crfqn.objectives.part import Part
 from crfqn.papers.blondel2014 import gram_map
 from crfqn.papers.blondel2014.gram_map import GramMap, KernelObjective
-from crfqn.papers.blondel2014.sub_solver_kernels import METHODS, SubSolver, solve_block
+from crfqn.papers.blondel2014.sub_solver_kernels import SUB_SOLVER_CODES, SubSolver, solve_block
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.automatic.auto_solver import for_items
@@ -181,7 +181,7 @@ def test_a_sub_problem_is_solved_or_improved(sub_solver):
     for _ in range(20):
         start, g = random.dirichlet(np.ones(6)) * c, random.normal(size=6)
         after, workspace = np.empty(6), np.empty(7)
-        solver = SubSolver(METHODS[sub_solver], 1e-13, np.ones(1, np.uint64))
+        solver = SubSolver(SUB_SOLVER_CODES[sub_solver], 1e-13, np.ones(1, np.uint64))
         from_python(solve_block)(g, start, c, square, int(g.argmax()), 0, solver, after, workspace)
         assert after.sum() == pytest.approx(c)
         assert (after >= 0).all()
@@ -282,7 +282,7 @@ class TestGram:
         assert (value, dual_value) == pytest.approx(theirs.certify(order)[:2], rel=1e-9)
 
     def test_the_most_violated_items_are_worked_on_and_the_others_hold(self, monkeypatch):
-        monkeypatch.setattr(gram_map, "BLOCK", 8)
+        monkeypatch.setattr(gram_map, "ROWS_PER_BLOCK", 8)
         objective, (linear, penalty) = self.gram(n_bytes=8 * 10 * 10), problem()
         mine = objective.state(DualItems, penalty, "sort", 0.0)
         theirs = linear.state(DualItems, penalty, "sort", 0.0)
@@ -303,8 +303,8 @@ class TestGram:
     @pytest.mark.parametrize("shrink", [True, False])
     @pytest.mark.parametrize("by_gradient", [True, False])
     def test_settings_agree_where_not_all_items_fit(self, monkeypatch, shrink, by_gradient):
-        monkeypatch.setattr(gram_map, "BLOCK", 8)
-        monkeypatch.setattr(decomposition, "FEW", 0)
+        monkeypatch.setattr(gram_map, "ROWS_PER_BLOCK", 8)
+        monkeypatch.setattr(decomposition, "SMALL_PROBLEM_VARIABLES", 0)
         solver = DualDecomposition(shrink=shrink, by_gradient=by_gradient)
         penalty = problem()[1]
         result = minimize(
@@ -317,7 +317,7 @@ class TestGram:
         assert result.value == pytest.approx(optimum(), rel=1e-5)
 
     def test_values_are_made_once_while_they_are_kept(self, monkeypatch):
-        monkeypatch.setattr(gram_map, "BLOCK", 8)
+        monkeypatch.setattr(gram_map, "ROWS_PER_BLOCK", 8)
         whole = data()[0] @ data()[0].T
         made = self.gram(n_bytes=8 * 20 * 20).whole.map
         for items in (np.arange(20), np.arange(5, 25), np.array([30, 6, 22]), np.arange(20)):
@@ -405,7 +405,7 @@ def test_a_sub_problem_of_pairs_is_solved(sub_solver):
         g, b, label, damping = random.normal(size=K), random.random(K), 2, 0.3
         after, random_state = np.empty(K), np.full(1, 1, np.uint64)
         from_python(solve_pairs)(
-            g, b, label, square, damping, METHODS[sub_solver], random_state, after, np.empty(K + 1)
+            g, b, label, square, damping, SUB_SOLVER_CODES[sub_solver], random_state, after, np.empty(K + 1)
         )
         others = np.delete(np.arange(K), label)
         x = b.copy()

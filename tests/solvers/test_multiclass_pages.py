@@ -1,4 +1,4 @@
-"""The algorithms as the manual prints them, in plain numpy, take the steps of the multiclass solvers without additions."""
+"""The algorithms as the manual prints them, in plain numpy, take the steps of the multiclass solvers."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.coordinate.row_kernels import PARTS
-from crfqn.solvers.coordinate.row_state import FEWEST_ENTRIES, LineSearch, RowBlocks
+from crfqn.solvers.coordinate.row_kernels import N_ROW_PARTS
+from crfqn.solvers.coordinate.row_state import MIN_ENTRIES_FOR_THREADS, LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.stopping import Run
 from crfqn.threads import Pool
@@ -46,7 +46,7 @@ def bits(result):
 @pytest.mark.parametrize("name", [*SINGLE, "ranking"])
 def test_threads_change_nothing(name, step):
     _, labels, store, penalty = large(K)
-    assert store.nnz > FEWEST_ENTRIES
+    assert store.nnz > MIN_ENTRIES_FOR_THREADS
     runs = []
     for n_threads in (1, 2, 3):
         objective = flat_objective(store, loss_over(name, labels), n_threads=n_threads)
@@ -111,7 +111,7 @@ def test_rows_of_different_sizes(name):
     labels = random.integers(0, K, 3000).astype(np.int32)
     store, penalty = FeatureStore.from_matrix(x, np.arange(3001)), GroupLasso(0.5, n_features=24, n_states=K)
     sizes = np.diff(store.indptr)
-    assert sizes.min() < PARTS < 1000 < sizes.max()
+    assert sizes.min() < N_ROW_PARTS < 1000 < sizes.max()
     found = []
     for n_threads in (1, 2, 3, 4):
         blocks = blocks_at_zero(flat_objective(store, SINGLE[name](labels, K), n_threads=n_threads))

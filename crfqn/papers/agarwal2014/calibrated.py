@@ -28,7 +28,9 @@ from crfqn.papers.agarwal2014.generalized import clipped
 from crfqn.papers.agarwal2014.stages import StagedEstimator, StageList
 from crfqn.threads import Pool
 
-SMALLEST = 1e-6  # singular value of the functions, in units of the largest: powers of 0 and 1 are the same
+MIN_SINGULAR_VALUE = (
+    1e-6  # singular value of the functions, in units of the largest: powers of 0 and 1 are the same
+)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -66,7 +68,9 @@ class Calibration(StageList):
             table = solve(total(map(residual, objective.parts)))
             functions = self.basis(advanced(objective, predictions, table))
             # Powers are nearly dependent: their second moments would lose half of the digits.
-            calibration = lstsq((functions * roots).T, (items.targets * roots).T, cond=SMALLEST)[0].T
+            calibration = lstsq((functions * roots).T, (items.targets * roots).T, cond=MIN_SINGULAR_VALUE)[
+                0
+            ].T
             self.calibration_tables.append(calibration)
             self.residual_tables.append(table)  # with which the stage counts
             predictions = clipped(calibration @ functions, self.is_exclusive)

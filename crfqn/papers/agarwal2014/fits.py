@@ -27,8 +27,8 @@ from crfqn.papers.agarwal2014.gls import GLS, Factor, Link
 from crfqn.penalties import ElasticNet
 from crfqn.threads import Pool
 
-CG_STEPS = 60  # that conjugate gradients usually take
-MOST_CG_STEPS = 1000  # more are a sign of a problem that needs a factor
+USUAL_CG_STEPS = 60  # that conjugate gradients usually take
+MAX_CG_STEPS = 1000  # more are a sign of a problem that needs a factor
 CG_TOL = 1e-5  # of the right-hand side's norm
 
 MakeFeatures = Callable[[Any, slice], FeatureMap]  # of rows, given which part of the items they are
@@ -107,7 +107,7 @@ def normal_solver(objective: Objective, ridge: Vector) -> Callable[[Vector], Vec
         return Factor.from_matrix(objective.gram(), ridge).solve
     features, n_features = objective.whole.map, objective.n_features
     n_products = 2.0 * features.count_entries(all_nodes(objective.n_states, n_features))
-    if CG_STEPS * n_products * PRODUCTS_PER_ENTRY_PAIR >= n_features**3 / 3:
+    if USUAL_CG_STEPS * n_products * PRODUCTS_PER_ENTRY_PAIR >= n_features**3 / 3:
         return Factor.from_matrix(objective.gram(), ridge).solve
     diagonal = features.weighted_squares(objective.whole.weights) + ridge
     scales = np.where(diagonal > 0, diagonal, 1.0)
@@ -121,7 +121,7 @@ def normal_solver(objective: Objective, ridge: Vector) -> Callable[[Vector], Vec
         if not factors:
             system = linear(lambda w: objective.gram_product(w) + w * ridge)
             inverse = linear(lambda w: w / scales)
-            solution, status = cg(system, table.ravel(), rtol=CG_TOL, maxiter=MOST_CG_STEPS, M=inverse)
+            solution, status = cg(system, table.ravel(), rtol=CG_TOL, maxiter=MAX_CG_STEPS, M=inverse)
             if status == 0:
                 return solution.reshape(table.shape)
             factors.append(Factor.from_matrix(objective.gram(), ridge))

@@ -32,8 +32,8 @@ from crfqn.projections import project_simplex
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 
 LINK_OF = {True: "softmax", False: "sigmoid"}  # by whether an item has one label
-NEVER = float(np.finfo(np.float64).eps)  # the smallest probability of a label among several
-HALF = 0.5  # of a label's probability: from there on an item has it
+MIN_LABEL_PROBABILITY = float(np.finfo(np.float64).eps)  # the smallest probability of a label among several
+LABEL_THRESHOLD = 0.5  # of a label's probability: from there on an item has it
 
 
 def clipped(table: Vector, is_exclusive: bool) -> Vector:
@@ -78,7 +78,7 @@ class LeastSquaresPredictions:
         return np.ascontiguousarray(sets.table.toarray().T)
 
     def chosen_labels(self, scores: Vector) -> NDArray[np.bool_]:
-        return self._probabilities(scores.T).T >= HALF
+        return self._probabilities(scores.T).T >= LABEL_THRESHOLD
 
     def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each label, float64 (n_items, n_labels); X and errors as in `predict`.
@@ -91,7 +91,11 @@ class LeastSquaresPredictions:
     def _shown(self, scores: Vector) -> Vector:
         """Return probabilities, (items, K), from scores; none is exactly 0 or 1 if items may have several labels."""
         probabilities = self._probabilities(scores).T
-        return probabilities if self.is_exclusive else np.clip(probabilities, NEVER, 1.0 - NEVER)
+        return (
+            probabilities
+            if self.is_exclusive
+            else np.clip(probabilities, MIN_LABEL_PROBABILITY, 1.0 - MIN_LABEL_PROBABILITY)
+        )
 
     def predict_log_proba(self, X: Any) -> Vector:
         """Return the logarithms of `predict_proba`, (n_items, n_labels), in nats; -inf for 0."""

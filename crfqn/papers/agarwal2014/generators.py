@@ -25,12 +25,12 @@ from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import MAX_TILE_POSITIONS, FeatureMap
 from crfqn.threads import Pool
 
-SAMPLE = 1000  # rows from which a scale is learnt
+SCALE_SAMPLE_ROWS = 1000  # rows from which a scale is learnt
 NO_ROWS = "expected at least one block of rows, got none"
-FOURIER = "cos"
+FOURIER_NONLINEARITY = "cos"
 # Each works in place.
 NONLINEARITIES: Mapping[str, Callable[[NDArray], NDArray]] = {
-    FOURIER: lambda x: np.cos(x, out=x),
+    FOURIER_NONLINEARITY: lambda x: np.cos(x, out=x),
     "relu": lambda x: np.maximum(x, 0.0, out=x),
     "tanh": lambda x: np.tanh(x, out=x),
     "abs": lambda x: np.abs(x, out=x),
@@ -93,15 +93,16 @@ def first_block(blocks: Iterable[Any]) -> Any:
 
 
 def sample_rows(blocks: Iterable[Any]) -> NDArray[np.float64]:
-    """Return up to SAMPLE different rows, evenly spread over the blocks, float64 (rows, d); of fewer all, in an order
-    of their own, so that neither repetitions nor the blocks' order make a difference."""
+    """Return up to SCALE_SAMPLE_ROWS different rows, float64 (rows, d), evenly spread over the blocks, or all if there
+    are fewer. They are sorted, so that repetitions and the order of the blocks do not change the result."""
     samples = [
-        to_dense(block[:: max(1, block.shape[0] // SAMPLE)][:SAMPLE]).astype(np.float64) for block in blocks
+        to_dense(block[:: max(1, block.shape[0] // SCALE_SAMPLE_ROWS)][:SCALE_SAMPLE_ROWS]).astype(np.float64)
+        for block in blocks
     ]
     if not samples:
         raise InputError(NO_ROWS)
     rows = np.unique(np.concatenate(samples), axis=0)
-    return rows[:: max(1, rows.shape[0] // SAMPLE)][:SAMPLE]
+    return rows[:: max(1, rows.shape[0] // SCALE_SAMPLE_ROWS)][:SCALE_SAMPLE_ROWS]
 
 
 def median_distance(rows: NDArray[np.float64]) -> float:
@@ -130,7 +131,7 @@ class Projections(FeatureSource):
     def batch(self, number: int, size: int) -> Batch:
         random = draws(self.seed, number)
         omega = self.spread * random.normal(size=(self.n_inputs, size))
-        is_wave = self.nonlinearity == FOURIER
+        is_wave = self.nonlinearity == FOURIER_NONLINEARITY
         shifts = random.uniform(0.0, 2.0 * np.pi, size) if is_wave else random.normal(size=size)
 
         def transform(rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
@@ -161,7 +162,7 @@ class RandomFourier:
     def fit(self, blocks: Iterable[Any], seed: int) -> Projections:
         rows = sample_rows(blocks)
         scale = median_distance(rows) if self.scale is None else checked_scale(self.scale)
-        return Projections(rows.shape[1], float(np.sqrt(2.0 / scale)), FOURIER, seed)
+        return Projections(rows.shape[1], float(np.sqrt(2.0 / scale)), FOURIER_NONLINEARITY, seed)
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class RandomProjections:
     scale: float | None = None
 
     def fit(self, blocks: Iterable[Any], seed: int) -> Projections:
-        known = [name for name in NONLINEARITIES if name != FOURIER]
+        known = [name for name in NONLINEARITIES if name != FOURIER_NONLINEARITY]
         if self.nonlinearity not in known:
             raise InputError(f"nonlinearity: expected one of {known}, got {self.nonlinearity!r}")
         rows = sample_rows(blocks)
@@ -275,37 +276,37 @@ class Transformed(FeatureSource):
         raise InputError(f"generator: a model file has no place for transformers, got {self.transformer!r}")
 
 
-GENERATORS: Mapping[str, Any] = {
+NAMED_GENERATORS: Mapping[str, Any] = {
     "fourier": RandomFourier(),
     "projections": RandomProjections(),
     "subsets": RandomSubsets(),
     "frequency": ByFrequency(),
 }
-KINDS = {type(generator).__name__: type(generator) for generator in GENERATORS.values()}
-SOURCES = ("projections", "subsets", "ordered")  # that model files hold
+GENERATOR_CLASSES = {type(generator).__name__: type(generator) for generator in NAMED_GENERATORS.values()}
+STORED_SOURCES = ("projections", "subsets", "ordered")  # that model files hold
 
 
 def as_generator(generator: Any) -> Any:
     """Return the generator for a name, a generator or a transformer; InputError for anything else."""
-    if isinstance(generator, str) and generator in GENERATORS:
-        return GENERATORS[generator]
+    if isinstance(generator, str) and generator in NAMED_GENERATORS:
+        return NAMED_GENERATORS[generator]
     if hasattr(generator, "fit_transform"):
         return Transformed(generator)
     if hasattr(generator, "fit") and not isinstance(generator, type):
         return generator
-    raise InputError(f"generator: expected one of {[*GENERATORS]} or a generator, got {generator!r}")
+    raise InputError(f"generator: expected one of {[*NAMED_GENERATORS]} or a generator, got {generator!r}")
 
 
 def stored_generator(generator: Any) -> Any:
     """Return a generator as JSON; a transformer, and a generator of the user's own, as it is."""
-    is_known = is_dataclass(generator) and KINDS.get(type(generator).__name__) is type(generator)
+    is_known = is_dataclass(generator) and GENERATOR_CLASSES.get(type(generator).__name__) is type(generator)
     return {"kind": type(generator).__name__, **asdict(generator)} if is_known else generator  # type: ignore[arg-type, call-overload]
 
 
 def restored_generator(stored: Any) -> Any:
     """Return the generator of `stored_generator`'s JSON; KeyError, TypeError or InputError for anything else."""
     if isinstance(stored, dict):
-        return KINDS[stored["kind"]](**{name: stored[name] for name in stored if name != "kind"})
+        return GENERATOR_CLASSES[stored["kind"]](**{name: stored[name] for name in stored if name != "kind"})
     as_generator(stored)
     return stored
 
@@ -317,7 +318,7 @@ def restored_source(table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> 
         if not is_right:
             raise ValueError(f"{name}: expected {expected}, got {table[name]!r}")
 
-    check("kind", table["kind"] in SOURCES, f"one of {[*SOURCES]}")
+    check("kind", table["kind"] in STORED_SOURCES, f"one of {[*STORED_SOURCES]}")
     if table["kind"] == "ordered":
         order = np.asarray(arrays["order"])
         if order.dtype.kind not in "iu" or not np.array_equal(np.sort(order), np.arange(order.size)):

@@ -37,18 +37,22 @@ from crfqn.model.content import ModelContent, read_names, read_size, read_weight
 from crfqn.model.label_index import LabelIndex
 from crfqn.model.trained import Fitted, FittedModel, Trained
 from crfqn.papers.agarwal2014.fits import ItemStream
-from crfqn.papers.agarwal2014.generalized import HALF, LEAST_SQUARES_PARAMETERS, LeastSquaresPredictions
+from crfqn.papers.agarwal2014.generalized import (
+    LABEL_THRESHOLD,
+    LEAST_SQUARES_PARAMETERS,
+    LeastSquaresPredictions,
+)
 from crfqn.papers.agarwal2014.generators import to_dense
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.stopping import ValidationHistory, ValidationSet
 from crfqn.threads import Pool, single_threaded_blas
 from crfqn.time_limit import TimeIsUp, TimeLimit
 
-ROWS = 1 << 15  # predicted at a time
+PREDICTION_ROWS = 1 << 15  # predicted at a time
 # Items of which "auto" holds some out: the score of fewer than a hundred of them tells too little.
-FEWEST_SPLIT = 1000
-SOLVED = 1e-6  # of the first loss: what is left over is no matter for another stage
-CUBIC = (1, 2, 3)
+MIN_ITEMS_FOR_SPLIT = 1000
+FITTED_LOSS_SHARE = 1e-6  # of the first loss: what is left over is no matter for another stage
+DEFAULT_POWERS = (1, 2, 3)
 
 
 class Basis:
@@ -71,7 +75,7 @@ class Basis:
             raise InputError(f"basis: expected powers with 1 among them, got {basis!r}")
         if not self.is_powers and not hasattr(basis, "fit_transform"):
             raise InputError(
-                f"basis: expected powers such as {CUBIC}, or a scikit-learn transformer, got {basis!r}"
+                f"basis: expected powers such as {DEFAULT_POWERS}, or a scikit-learn transformer, got {basis!r}"
             )
 
     def __call__(self, predictions: Vector) -> Vector:
@@ -232,7 +236,7 @@ class HeldOut:
             best = self._predictions.argmax(axis=0)
             is_right = self.targets[best, np.arange(best.size)] > 0
         else:
-            is_right = ((probabilities >= HALF) == (self.targets > 0)).all(axis=0)
+            is_right = ((probabilities >= LABEL_THRESHOLD) == (self.targets > 0)).all(axis=0)
         return float(np.mean(is_right)), squared_error
 
 
@@ -304,7 +308,7 @@ class StageRules(NamedTuple):
             return Status.STAGES_MADE
         if self.tol is not None:
             before = trace.rows[-2].value if len(trace) > 1 else np.inf
-            is_fitted = last.value <= SOLVED * trace.rows[0].value
+            is_fitted = last.value <= FITTED_LOSS_SHARE * trace.rows[0].value
             if is_fitted or (np.isfinite(before) and before - last.value <= self.tol * before):
                 return Status.STAGES_MADE
         if last.iteration >= self.most_stages:  # the goal if there is no tolerance
@@ -357,7 +361,7 @@ class StagedEstimator(
     early_stopping: bool | str = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
-    basis: Any = CUBIC
+    basis: Any = DEFAULT_POWERS
 
     PARAMETERS: ClassVar = LEAST_SQUARES_PARAMETERS
     TOL_ENDS_STAGES: ClassVar[bool] = False  # tol is the relative decrease of the loss of the last stage
@@ -410,7 +414,9 @@ class StagedEstimator(
         X, targets, columns = read_rows(X, y, sample_weight, self)
         space, parts, reading = targets.space, [(X, targets)], self.with_model(columns)
         held_out = None if validation is None else HeldOut.from_items(reading, space, *validation)
-        stops_early = X.shape[0] >= FEWEST_SPLIT if self.early_stopping == AUTO else bool(self.early_stopping)
+        stops_early = (
+            X.shape[0] >= MIN_ITEMS_FOR_SPLIT if self.early_stopping == AUTO else bool(self.early_stopping)
+        )
         if held_out is None and stops_early:  # stages are learnt from a part, then as many from the whole
             *part, held_out = split_off(X, targets, self.validation_fraction, self._seed)
             parts.insert(0, (part[0], part[1]))
@@ -603,8 +609,8 @@ class StagedEstimator(
     def class_scores(self, X: Any) -> Iterator[Vector]:
         X = self.checked_items(X)
         with single_threaded_blas(), Pool(self.n_threads) as pool:
-            for first in range(0, X.shape[0], ROWS):
-                *_, last = self.stages_.replay(X[first : first + ROWS], len(self.classes_), pool)
+            for first in range(0, X.shape[0], PREDICTION_ROWS):
+                *_, last = self.stages_.replay(X[first : first + PREDICTION_ROWS], len(self.classes_), pool)
                 yield last
 
     def _staged_scores(self, X: Any) -> Iterator[Vector]:

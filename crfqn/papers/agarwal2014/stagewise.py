@@ -59,10 +59,10 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Trace
 from crfqn.threads import Pool
 
-UPDATES = ("linear", "calibrated", "logistic")
+STAGE_UPDATES = ("linear", "calibrated", "logistic")
 # Random numbers of all stages: 512 MB; a prediction takes them in turn, so that the first stay.
-MOST_KEPT = 1 << 26
-SOURCE = "source_"  # before the names of a source's arrays in a model file
+MAX_KEPT_NUMBERS = 1 << 26
+SOURCE_PREFIX = "source_"  # before the names of a source's arrays in a model file
 
 
 @dataclass(eq=False, kw_only=True)
@@ -70,7 +70,7 @@ class Stages(StageList):
     """Stages of stagewise regression.
 
     source, batch_size : makes the features of each stage; features of a batch, p
-    update : one of UPDATES; a calibrated one has the basis' functions among its features
+    update : one of STAGE_UPDATES; a calibrated one has the basis' functions among its features
     most_steps, tol : of Algorithm 1 in a logistic update, and the decrease of its gradient that ends them early
     weights : (K, p + ...) of each stage
     batches : by stage, those that are kept
@@ -94,7 +94,7 @@ class Stages(StageList):
         batch = self.batches.get(number)
         if batch is None:
             batch = self.source.batch(number, self.batch_size)
-            if (len(self.batches) + 1) * self.source.n_inputs * self.batch_size <= MOST_KEPT:
+            if (len(self.batches) + 1) * self.source.n_inputs * self.batch_size <= MAX_KEPT_NUMBERS:
                 self.batches[number] = batch
         return batch
 
@@ -153,7 +153,7 @@ class Stages(StageList):
         """Refit each batch's weights to the residuals of all others, batch after batch, so many times: block
         coordinate descent on the least squares of all features, with a factor for each batch as far as there is room.
         Returns the predictions after."""
-        predictions, room = self.predictions_of(items), float(MOST_KEPT)
+        predictions, room = self.predictions_of(items), float(MAX_KEPT_NUMBERS)
         solvers: dict[int, Callable[[Vector], Vector]] = {}
         for number in [*range(self.n_stages)] * n_rounds:
             objective = self._objective(items, number, predictions)
@@ -197,7 +197,7 @@ class Stages(StageList):
         super().add_to(content)
         table, arrays = self.source.content()
         content.metadata["source"] = table
-        content.arrays |= {SOURCE + name: array for name, array in arrays.items()}
+        content.arrays |= {SOURCE_PREFIX + name: array for name, array in arrays.items()}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -329,7 +329,9 @@ class StagewiseRegression(StagedEstimator[Stages]):
 
     def _stored_stages(self, file: ModelFile, labels: LabelIndex, n_features: int) -> Stages:
         arrays = {
-            name.removeprefix(SOURCE): array for name, array in file.arrays.items() if name.startswith(SOURCE)
+            name.removeprefix(SOURCE_PREFIX): array
+            for name, array in file.arrays.items()
+            if name.startswith(SOURCE_PREFIX)
         }
         try:
             source = restored_source(file.table("source"), arrays)

@@ -35,7 +35,7 @@ from crfqn.solvers.protocols import (
 from crfqn.solvers.stochastic.sgd import GradientEpochs, finite_value
 from crfqn.solvers.stochastic.state import LearnedRows
 
-RATES = tuple(10.0**power for power in range(-3, 4))
+ETA0_CANDIDATES = tuple(10.0**power for power in range(-3, 4))
 
 
 class FobosState(LearnedRows):
@@ -164,7 +164,7 @@ class FOBOS(GradientEpochs):
             )
         share, seen_share = held.total_weight / total, others.total_weight / total
         values, n_known = [], 0.0
-        for eta0 in RATES:
+        for eta0 in ETA0_CANDIDATES:
             learner = others.state(FobosState, origin, penalty, seen_share)
             order = np.random.default_rng(self.random_state).permutation(learner.n_items)
             learner.learn(order, eta0)
@@ -174,4 +174,4 @@ class FOBOS(GradientEpochs):
             objective.n_passes += n_passes - n_known
             n_known = n_passes
             yield State(point, values[-1], np.nan, point.coords.size, sample_fraction=share)
-        return RATES[int(np.argmin(values))]
+        return ETA0_CANDIDATES[int(np.argmin(values))]

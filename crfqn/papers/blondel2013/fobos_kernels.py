@@ -33,7 +33,7 @@ from crfqn.solvers.stochastic.item_kernels import score_position
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, L1, L2, GROUP = 0, 1, 2, 3  # places in `rates`
-SMALLEST_SCALE = 1e-100
+MIN_SCALE = 1e-100
 
 
 class ShrunkRows(NamedTuple):
@@ -139,6 +139,6 @@ def learn_rows(loss, order, data, starts, sets, n_states, rows):
         counters[STEPS] += 1.0
         counters[DUE] += eta / counters[SCALE]
         counters[SCALE] /= 1.0 + eta * rates[L2]
-        if counters[SCALE] < SMALLEST_SCALE:
+        if counters[SCALE] < MIN_SCALE:
             return k + 1
     return order.size

@@ -22,7 +22,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.projection import PIVOT, SEED, simplex_rows
 from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap
 from crfqn.objectives.objective import MethodState, Objective
-from crfqn.papers.blondel2014.sub_solver_kernels import METHODS, SubSolver, sweep_items_by
+from crfqn.papers.blondel2014.sub_solver_kernels import SUB_SOLVER_CODES, SubSolver, sweep_items_by
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.dual.decomposition_kernels import DualItemArrays
 from crfqn.solvers.dual.decomposition_state import (
@@ -34,12 +34,12 @@ from crfqn.solvers.dual.decomposition_state import (
 )
 from crfqn.threads import Pool
 
-BLOCK = 256  # rows made at a time: a matrix product
+ROWS_PER_BLOCK = 256  # rows made at a time: a matrix product
 
 
 def make_sub_solver(method: str, tol: float, random: NDArray[np.uint64]) -> SubSolver:
     """Return the solver of the sub-problems by its name; tol : of the bisection; random : (1,), of the pivots."""
-    return SubSolver(METHODS[method], tol, random)
+    return SubSolver(SUB_SOLVER_CODES[method], tol, random)
 
 
 class WorkingSet(NamedTuple):
@@ -106,18 +106,20 @@ class DualKernelItems(DualItems):
             self.state.b[self.working.items] = self.working.state.b
             self.state.cursors[self.working.items] = self.working.state.cursors
 
-    def sweep(self, order: NDArray[np.int64], least: float = 0.0) -> ItemSweep:
-        """Solve the sub-problem of one item of the working set after another, where its violation is above `least`."""
+    def sweep(self, order: NDArray[np.int64], threshold: float = 0.0) -> ItemSweep:
+        """Solve the sub-problems of items of the working set with a violation above the threshold, one by one."""
         assert self.working is not None
-        findings = self._visit_in(self.working, order, least)
+        findings = self._visit_in(self.working, order, threshold)
         self.objective.n_passes += order.size / max(self.items.size, 1)
         return findings
 
-    def _visit_in(self, working: WorkingSet, order: NDArray[np.int64], least: float) -> ItemSweep:
+    def _visit_in(self, working: WorkingSet, order: NDArray[np.int64], threshold: float) -> ItemSweep:
         _, places, square, diagonal, state, scores = working
 
         def visit(items: NDArray[np.int64], slacks: Vector, findings: Vector) -> None:
-            sweep_items_by(items, None, square, diagonal, state, scores, self.solver, least, slacks, findings)
+            sweep_items_by(
+                items, None, square, diagonal, state, scores, self.solver, threshold, slacks, findings
+            )
 
         return ItemSweep.from_visits(places[order], np.full(order.size, scores.size), visit)
 
@@ -174,7 +176,7 @@ class GramMap(FeatureMap):
     """A Gram matrix with a bounded memory; InputError for a diagonal below 0, and for numbers that are not finite.
 
     values_to : function of items, int64 (m,), that returns a function of others, int64 (n,), that returns the kernel's
-        values between them, (n, m); of at most BLOCK others at a time
+        values between them, (n, m); of at most ROWS_PER_BLOCK others at a time
     diagonal, n_bytes : float64 (N,), kernel(x_i, x_i); of the values that are kept, a block of rows beside them
     whole : (N, N), optional: the matrix itself; nothing is made or kept then
     is_definite : whether the matrix is positive semidefinite; without it there is no certificate
@@ -196,7 +198,8 @@ class GramMap(FeatureMap):
             )
         n = self.n_features = self.diagonal.size
         self.offsets = np.arange(n + 1)
-        self.capacity = n if self.whole is not None else min(max(int((self.n_bytes / 8) ** 0.5), BLOCK), n)
+        n_kept = max(int((self.n_bytes / 8) ** 0.5), ROWS_PER_BLOCK)
+        self.capacity = n if self.whole is not None else min(n_kept, n)
         self._square = np.empty((self.capacity, self.capacity)) if self.whole is None else self.whole
         self.held = np.arange(0 if self.whole is None else n)
         self.n_made = 0  # values
@@ -211,8 +214,8 @@ class GramMap(FeatureMap):
         for place, before in enumerate(stays.tolist()):  # which is never left of its place
             table[place, : stays.size] = table[before, stays]
         self.held = np.append(self.held[stays], np.setdiff1d(items, self.held))
-        for first in range(stays.size, self.held.size, BLOCK):
-            end = min(first + BLOCK, self.held.size)
+        for first in range(stays.size, self.held.size, ROWS_PER_BLOCK):
+            end = min(first + ROWS_PER_BLOCK, self.held.size)
             for _, values in self._blocks(self.held[first:end], self.held[:end]):
                 table[first:end, :end] = values
             table[:first, first:end] = table[first:end, :first].T
@@ -223,8 +226,8 @@ class GramMap(FeatureMap):
     ) -> Iterator[tuple[NDArray[np.int64], NDArray]]:
         """Yield some of the items after others, and the kernel's values between these and `others`, made now."""
         values_of = self.values_to(others)
-        for first in range(0, items.size, BLOCK):
-            part = items[first : first + BLOCK]
+        for first in range(0, items.size, ROWS_PER_BLOCK):
+            part = items[first : first + ROWS_PER_BLOCK]
             values = np.asarray(values_of(part))
             if values.shape != (part.size, others.size):
                 raise InputError(

@@ -24,18 +24,28 @@ from crfqn.solvers.dual.decomposition_kernels import (
     UPDATES,
     augment_scores,
     move_weights,
-    note,
     optimality,
     project,
+    record_optimality,
     take_step,
 )
 
 SMO, FRANK_WOLFE = 3, 4
-METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION, "smo": SMO, "frank-wolfe": FRANK_WOLFE}
+SUB_SOLVER_CODES = {
+    "sort": SORT,
+    "pivot": PIVOT,
+    "bisection": BISECTION,
+    "smo": SMO,
+    "frank-wolfe": FRANK_WOLFE,
+}
 
 
 class SubSolver(NamedTuple):
-    """How sub-problems are solved: method : of METHODS; tol : of the bisection; random : uint64 (1,), of the pivots."""
+    """Settings of a sub-solver.
+
+    method : one of the values of SUB_SOLVER_CODES
+    tol, random : tolerance of the bisection; uint64 (1,), the state of the pivots' generator
+    """
 
     method: int
     tol: float
@@ -101,10 +111,11 @@ def solve_block(g, b, c, square, best, cursor, solver, after, workspace):
 
 
 @kernel
-def sweep_items_by(order, rows, gram, squares, items, table, solver, least, slacks, findings):
+def sweep_items_by(order, rows, gram, squares, items, table, solver, threshold, slacks, findings):
     """Visit the items of `order` under the multiclass hinge, as `sweep_items` does, by any sub-solver.
 
-    rows, gram : DualRows, or None; None, or float64 (at least N, at least N), of which the first are the Gram matrix
+    rows, gram : DualRows, or None for a kernel; None for linear scores, or a square matrix, float64, whose first N rows
+        and columns are the Gram matrix
     squares : float64 (N,), ||x||^2
     table : float64, in and out, the weights (F, width), or the scores of all items (K, N)
     """
@@ -123,7 +134,7 @@ def sweep_items_by(order, rows, gram, squares, items, table, solver, least, slac
                 g[m] = table[m, i] + offset[m] + 1.0
             g[items.labels[i]] -= 1.0
         seen = optimality(g[:n], b, c)
-        if not note(seen, t, g, least, slacks, findings):
+        if not record_optimality(seen, t, g, threshold, slacks, findings):
             continue
         items.cursors[i] = solve_block(
             g[:n], b, c, square, seen.best, items.cursors[i], solver, after, workspace

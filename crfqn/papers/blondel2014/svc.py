@@ -42,17 +42,20 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.stopping import Run
 from crfqn.threads import Pool
 
-BLOCK_NUMBERS = 1 << 23  # kernel values of a block of items in prediction: 64 MB
-COOLING, MAX_PASSES = 0.05, 100  # a certificate, which makes rows of the matrix, costs some twenty passes
+PREDICTION_BLOCK_VALUES = 1 << 23  # kernel values of a block of items in prediction: 64 MB
+KERNEL_COOLING, KERNEL_MAX_PASSES = (
+    0.05,
+    100,
+)  # a certificate, which makes rows of the matrix, costs some twenty passes
 VECTOR, FEATURE, CLASS = "vector", "feature", "class"
 PRECOMPUTED = "precomputed"
-NAMED = ("linear", "poly", "rbf", "sigmoid")
+NAMED_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """Kernel between the rows of two matrices (n, F), (m, F): one of `NAMED`, with scikit-learn's gamma (resolved),
-    degree and coef0, or a function that returns (n, m)."""
+    """Kernel between the rows of two matrices (n, F), (m, F): one of `NAMED_KERNELS` with scikit-learn's gamma (as a
+    number), degree and coef0, or a function that returns (n, m)."""
 
     kernel: Any
     gamma: float = 1.0
@@ -132,7 +135,7 @@ class SupportVectors(FittedModel):
             return np.zeros((X.shape[0], len(self.classes_)))
         if self.kernel.kernel == PRECOMPUTED:
             return np.asarray(X[:, self.support] @ self.dual_coef.T)
-        n_block = max(1, BLOCK_NUMBERS // self.support.size)
+        n_block = max(1, PREDICTION_BLOCK_VALUES // self.support.size)
         blocks = (X[first : first + n_block] for first in range(0, X.shape[0], n_block))
         return np.concatenate([self.kernel(rows, self.vectors) @ self.dual_coef.T for rows in blocks])
 
@@ -381,7 +384,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
             if self.random_state is not None:
                 seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
             solver = DualDecomposition(
-                by_gradient=True, cooling=COOLING, max_passes=MAX_PASSES, random_state=seed
+                by_gradient=True, cooling=KERNEL_COOLING, max_passes=KERNEL_MAX_PASSES, random_state=seed
             )
         return minimize(
             objective,
@@ -417,7 +420,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        kernels = [*NAMED, PRECOMPUTED]
+        kernels = [*NAMED_KERNELS, PRECOMPUTED]
         if not (callable(self.kernel) or (isinstance(self.kernel, str) and self.kernel in kernels)):
             raise InputError(f"kernel: expected a function or one of {kernels}, got {self.kernel!r}")
         if not (self.solver is None or isinstance(self.solver, DualDecomposition)):

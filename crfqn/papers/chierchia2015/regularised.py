@@ -35,7 +35,7 @@ from crfqn.solvers.protocols import (
 from crfqn.solvers.screened_point import aligned, may_move, screen_point
 
 # Of the residual at the anchor: when to restart at once, and when as soon as it rises; of all steps: the longest epoch.
-ENOUGH, SOME, LONGEST = 0.2, 0.8, 0.36
+RESTART_DECREASE, RESTART_DECREASE_WHEN_RISING, MAX_EPOCH_SHARE = 0.2, 0.8, 0.36
 
 
 def forward_backward_step(penalty: Penalty, point: Point, tau: float) -> SparseWeights:
@@ -112,9 +112,11 @@ class Run:
         self.n_steps += 1
         if self.k == 0:
             self.first = residual
-        has_fallen = residual <= ENOUGH * self.first or (self.before < residual <= SOME * self.first)
+        has_fallen = residual <= RESTART_DECREASE * self.first or (
+            self.before < residual <= RESTART_DECREASE_WHEN_RISING * self.first
+        )
         self.before = residual
-        if self.k == 0 or not (has_fallen or self.k >= LONGEST * self.n_steps):
+        if self.k == 0 or not (has_fallen or self.k >= MAX_EPOCH_SHARE * self.n_steps):
             a = (self.k + 1.0) / (self.k + 2.0)
             self.k += 1
             return combined((2.0 * a, -a, 1.0 - a), (moved, z, self.anchor))
@@ -145,7 +147,7 @@ def distance(a: SparseWeights, b: SparseWeights) -> float:
     return float(np.linalg.norm(at_a - at_b))
 
 
-NORMS = ("scores", "differences")
+STEP_SIZE_NORMS = ("scores", "differences")
 
 
 @dataclass(frozen=True)
@@ -176,15 +178,15 @@ class FBPD(Solver):
     Chierchia, Pustelnik, Pesquet, Pesquet-Popescu: A proximal approach for sparse multiclass SVM. 2015.
     """
 
-    norm: str = NORMS[0]
+    norm: str = STEP_SIZE_NORMS[0]
     omega: float | None = None
     change: float | None = None
     n_steps: int = 10
     restarts: bool = True
 
     def __post_init__(self) -> None:
-        if self.norm not in NORMS:
-            raise InputError(f"norm: expected one of {NORMS}, got {self.norm!r}")
+        if self.norm not in STEP_SIZE_NORMS:
+            raise InputError(f"norm: expected one of {STEP_SIZE_NORMS}, got {self.norm!r}")
         check_positive(self, "omega", or_none=True)
         check_positive(self, "change", or_none=True)
         check_integers(self, 1, "n_steps")

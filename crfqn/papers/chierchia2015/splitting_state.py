@@ -24,10 +24,10 @@ from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.part import PartPoint
 from crfqn.objectives.point import Point
 
-MOST_ROUNDS = 300  # of a power iteration
-SETTLED = 1e-5  # its relative change in a round that ends it
+MAX_POWER_ROUNDS = 300  # of a power iteration
+POWER_TOLERANCE = 1e-5  # its relative change in a round that ends it
 # It comes from below; steps up to 4/3 of what the theory of 2013 asks converge (He et al. 2022).
-MARGIN = 1.01
+NORM_MARGIN = 1.01
 NO_ITEMS = np.empty(0)
 NO_SCORES = np.empty((0, 0))
 
@@ -159,11 +159,11 @@ def power_iteration(times: Any, shape: tuple[int, ...]) -> float:
     """Return the root of the largest eigenvalue of a positive semidefinite operator, 1 % above the limit."""
     u = np.random.default_rng(0).standard_normal(shape)
     before = 0.0
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_POWER_ROUNDS):
         u /= max(float(np.linalg.norm(u)), np.finfo(float).tiny)
         u = times(u)
         eigenvalue = float(np.linalg.norm(u))
-        if eigenvalue <= before * (1.0 + SETTLED):
+        if eigenvalue <= before * (1.0 + POWER_TOLERANCE):
             break
         before = eigenvalue
-    return float(np.sqrt(MARGIN * eigenvalue))
+    return float(np.sqrt(NORM_MARGIN * eigenvalue))

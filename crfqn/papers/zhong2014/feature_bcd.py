@@ -60,8 +60,8 @@ from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.time_limit import check_time
 
-ORDERS = ("random", "cyclic")
-MOST_BLOCKS = 512  # of one call, which cannot be interrupted
+BLOCK_ORDERS = ("random", "cyclic")
+MAX_BLOCKS_PER_CALL = 512  # of one call, which cannot be interrupted
 
 
 class BlockSweep(NamedTuple):
@@ -342,8 +342,8 @@ class FeatureBCD(Solver):
     floor: float = 1e-10
 
     def __post_init__(self) -> None:
-        if self.order not in ORDERS:
-            raise InputError(f"order: expected one of {ORDERS}, got {self.order!r}")
+        if self.order not in BLOCK_ORDERS:
+            raise InputError(f"order: expected one of {BLOCK_ORDERS}, got {self.order!r}")
         if not isinstance(self.shrinking, bool):
             raise InputError(f"shrinking: expected True or False, got {self.shrinking!r}")
         check_integers(self, 0, "random_state")
@@ -407,7 +407,7 @@ class FeatureBCD(Solver):
     def sweep(self, penalty: Penalty, loss: BlockState, blocks: Coords, rule: SweepRule) -> BlockSweep:
         """Update the blocks one after the other."""
         parts = [BlockSweep(np.empty(0), np.empty(0, bool), 0, 0)]
-        for batch in np.split(blocks, range(MOST_BLOCKS, blocks.size, MOST_BLOCKS)):
+        for batch in np.split(blocks, range(MAX_BLOCKS_PER_CALL, blocks.size, MAX_BLOCKS_PER_CALL)):
             check_time()
             if penalty.is_separable:  # a coordinate each: then a sweep is compiled
                 parts.append(loss.descend(batch, penalty, rule))

@@ -28,7 +28,7 @@ from crfqn.kernels.logarithms import log_backward_step, log_forward_step, log_pa
 from crfqn.kernels.margins import entry_value
 from crfqn.kernels.rows import UNDERFLOW, copy_rows, exp_in_place
 
-MOST_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient
+MAX_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient
 WEIGHT, LOG_Z, OBSERVED, TRIAL_LOG_Z, TRIAL_OBSERVED, OUTSIDE, TOTAL = range(7)  # of items
 # Of a chain's rows; psi = exp(score - shift), in logarithms score - shift.
 SCORES, PSI, FORWARD, BACKWARD = range(4)
@@ -552,13 +552,13 @@ def search_length(chain, tree, block, w, d, slope, l1, l2, rule):
     slope : the predicted decrease for a step of 1
     """
     step, change, has_failed = 1.0, 0.0, False
-    for trial in range(MOST_TRIALS):
+    for trial in range(MAX_TRIALS):
         change = try_block(chain, tree, block, d, step) + penalty_change(w, d, step, l1, l2)
         has_failed = step == 0.0
         if has_failed or change <= rule.armijo * step * slope:  # false for NaN
             break
         step *= rule.backtrack
-        if -step * slope <= rule.noise or trial == MOST_TRIALS - 2:
+        if -step * slope <= rule.noise or trial == MAX_TRIALS - 2:
             step = 0.0
     accept_block(chain, tree, block, d, step, w)
     return 0.0 if has_failed else change

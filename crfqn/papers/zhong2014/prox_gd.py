@@ -33,7 +33,7 @@ from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 from crfqn.solvers.sparsa import Predicted, ProximalStep, StepSize, first_length, proximal_step
 
 SCREEN_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
-RESTARTS = ("function", "gradient", None)
+RESTART_RULES = ("function", "gradient", None)
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class FISTA(ProxGD):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.restart not in RESTARTS:
-            raise InputError(f"restart: expected one of {RESTARTS}, got {self.restart!r}")
+        if self.restart not in RESTART_RULES:
+            raise InputError(f"restart: expected one of {RESTART_RULES}, got {self.restart!r}")
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step, and one each time all coordinates of an iterate are screened."""

@@ -1,1 +1,1 @@
-"""Block coordinate descent by the rows of the weights; by feature it is in `papers/zhong2014/feature_bcd.py`."""
+"""Block coordinate descent over rows of the weights; the version by feature is `papers/zhong2014/feature_bcd.py`."""

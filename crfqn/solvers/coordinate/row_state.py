@@ -1,14 +1,14 @@
-"""The weights by feature, and margins that follow every change of a row: the view that row descent works on.
+"""State of row descent: rows of the weights, and the margins, which follow every change of a row.
 
-For Blondel, Seki, Uehara (2013), sections 4.2 and 4.3. Everything that changes in a run is here, not on the objective:
-runs on one objective do not see each other. Shapes: N positions, K states, F features, width = K rounded up to LANES.
+As in Blondel, Seki, Uehara (2013), sections 4.2 and 4.3. The state holds everything that changes in a run, so runs on
+one objective are independent. Shapes: N positions, K states, F features, width = K rounded up to LANES.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,11 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse import found_in, union
 from crfqn.kernels.thread_group import work_together
 from crfqn.objectives.objective import MethodState, Objective
+from crfqn.objectives.part import Part
 from crfqn.objectives.point import Point
 from crfqn.penalties.penalty import Penalty
 from crfqn.solvers.coordinate.row_kernels import (
-    PARTS,
+    N_ROW_PARTS,
     Shared,
     StepRule,
     StoredRows,
@@ -39,16 +40,20 @@ from crfqn.threads import CHUNK_SIZE, cut_into_parts, in_time
 Indices = NDArray[np.int64]
 
 
-CALL_SHARE = 10.0  # operations of a call, times the margins: it finds the losses of all positions anew
-FEWEST_ENTRIES = 20_000  # of a sweep that is worth waking another thread for: 200 microseconds
-REGULARISATION = 1e-10  # of the Gram matrix of the steps, a share of its trace
-MOST_COUNTED = 200_000  # entries that tell where the parts end
+SWEEP_CALL_SHARE = 10.0  # operations of a kernel's call per margin: each call computes all losses again
+MIN_ENTRIES_FOR_THREADS = (
+    20_000  # entries of a sweep, some 200 microseconds: fewer take longer on several threads
+)
+GRAM_REGULARISATION = (
+    1e-10  # added to the diagonal of the Gram matrix of steps, times its trace: a numerical guard
+)
+MAX_SAMPLED_ENTRIES = 200_000  # entries that are counted to cut the positions into parts of about equal sizes
 
 
 class LineSearch(NamedTuple):
     """Settings of the search along a row's step (equation 7), by default the paper's.
 
-    sigma, omega : the share of the predicted decrease that is asked for, and the backtracking factor
+    sigma, omega : the required share of the predicted decrease, and the backtracking factor
     min_curvature_ratio : lower bound on the second derivative of a state, relative to the largest of its row
     """
 
@@ -57,20 +62,22 @@ class LineSearch(NamedTuple):
     min_curvature_ratio: float = 1.0
 
 
-PAPERS = LineSearch()
+PAPER_SEARCH = LineSearch()
 
 
 @dataclass(eq=False)
 class RowBlocks(MethodState):
-    """Rows of the weights, the others being zero, and the margins.
+    """Stored rows of the weights, all others being zero, and the margins.
 
-    has_papers_constants : constant steps are the paper's, not the longest that are known
-    cuts, row_weights : int64 (PARTS + 1,), the first position of each part of a row that threads share;
-        (stored rows, K)
-    stored_rows : sorted int64, features, among them all whose rows are not zero
+    part, n_rows : the items, which are one part; F
+    cuts : int64 (N_ROW_PARTS + 1,), the first position of each part of a row that threads share
+    stored_rows, row_weights : sorted int64, the features whose rows are stored; their weights (stored rows, K)
+    has_papers_constants : whether constant steps are the paper's, not the longest that are known
     """
 
     objective: Objective
+    part: Part
+    n_rows: int
     cuts: Indices
     stored_rows: Indices
     row_weights: Vector
@@ -110,46 +117,45 @@ class RowBlocks(MethodState):
             loss.code, indices, values, loss.labels, part.weights, margins, probabilities,
             relevance, losses,
         )  # fmt: skip
-        # Parts of about as many entries, which a sample of them tells.
-        sample = indices[:: max(1, indices.size // MOST_COUNTED)]
+        # Cut the positions into parts with about equal numbers of entries, estimated from a sample of them.
+        sample = indices[:: max(1, indices.size // MAX_SAMPLED_ENTRIES)]
         counts = np.bincount(sample, minlength=owner.n_positions)
-        cuts = cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), PARTS)
-        blocks = cls(owner, cuts, stored, weights, state, np.empty((0, 0), np.int64))
+        cuts = cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), N_ROW_PARTS)
+        blocks = cls(
+            owner, part, part.map.n_features, cuts, stored, weights, state, np.empty((0, 0), np.int64)
+        )
         blocks.fill_losses()
         blocks.store(stored)
         return blocks
 
     def fill_losses(self) -> None:
-        """Find the losses of the positions from the margins, and with the logistic loss the probabilities."""
+        """Compute the losses of the positions from the margins, and for the logistic loss the probabilities."""
         self.objective.pool.map_chunks(
             self.objective.n_positions, lambda first, last: fill_losses(self.state, first, last)
         )
 
     def store(self, features: Indices) -> None:
-        """Have the rows of some features stored; of the others those that are not zero."""
+        """Store the rows of some features, and of the other features the rows that are not zero."""
         is_nonzero = self.row_weights.any(axis=1)
         nonzero = self.stored_rows[is_nonzero]
         indptr, indices, _ = self.part.map.store.by_feature
         stored = union(nonzero, np.sort(features))
         weights = np.zeros((stored.size, self.row_weights.shape[1]))
         weights[found_in(stored, nonzero)[0]] = self.row_weights[is_nonzero]
-        ends = np.empty((stored.size, PARTS + 1), np.int64)
+        ends = np.empty((stored.size, N_ROW_PARTS + 1), np.int64)
         cut_rows(stored, indptr, indices, self.cuts, ends)
         self.stored_rows, self.row_weights, self._ends = stored, weights, ends
 
     def shuffled(self, features: Indices, random: np.random.Generator) -> Indices:
-        """Return features in a random order, those that occur at more than sqrt(N) positions first.
-
-        Large rows explain what small ones seemed to: small ones first take a sixth more sweeps on 20 newsgroups
-        (squared hinge, lambda = 1e-4).
-        """
+        """Return features in a random order, those that occur at more than sqrt(N) positions first: small rows often
+        stay zero after the large ones have moved."""
         indptr, order = self.part.map.store.by_feature[0], random.permutation(features)
         is_small = indptr[order + 1] - indptr[order] <= np.sqrt(self.objective.n_positions)
         return np.concatenate([order[~is_small], order[is_small]])
 
     def interleaved(self, order: Indices, penalty: Penalty, share: float) -> Indices:
-        """Return features with the unpenalised ones among them visited again and again, evenly: so often that they take
-        up to this share of the entries that all others have."""
+        """Return features with the unpenalised ones repeated at equal distances, so often that their entries are up to
+        this share of the entries of all others."""
         is_free = penalty.rows(self.n_rows, self.row_weights.shape[1]).is_unpenalised(order)
         if not share or not is_free.any():
             return order
@@ -164,14 +170,15 @@ class RowBlocks(MethodState):
         self,
         order: Indices,
         penalty: Penalty,
-        search: LineSearch | None = PAPERS,
+        search: LineSearch | None = PAPER_SEARCH,
         margins_out: Vector | None = None,
     ) -> tuple[Vector, Vector]:
-        """Update the rows of the features `order`, one after another, with constant steps if search is None;
-        margins_out : float64 (N, width), out: a copy of the margins after the sweep.
+        """Update the rows of the features `order`, one after another (Algorithm 1, the inner loop).
 
-        Returns the violations (equation 9), and the excess of zero rows, the gradient's dual norm less the threshold
-        that it may reach while the row stays zero, inf for others: (steps,) each.
+        search : None for constant steps; margins_out : float64 (N, width), out: a copy of the margins after the sweep
+
+        Returns the violations (equation 9), and for zero rows the dual norm of the gradient minus its upper bound at
+        zero rows (inf for other rows), (steps,) each.
         """
         places, are_stored = found_in(self.stored_rows, order)
         if not are_stored.all():
@@ -180,16 +187,16 @@ class RowBlocks(MethodState):
         owner, rows = self.objective, penalty.rows(self.n_rows, self.row_weights.shape[1])
         constants = self.constants[self.stored_rows] if search is None else np.empty(0)
         sizes = self._ends[places, -1] - self._ends[places, 0]
-        n_members = min(owner.pool.n_threads, PARTS) if sizes.sum() >= FEWEST_ENTRIES else 1
+        n_members = min(owner.pool.n_threads, N_ROW_PARTS) if sizes.sum() >= MIN_ENTRIES_FOR_THREADS else 1
         width, findings = self.state.margins.shape[1], np.empty((order.size, 2))
         arguments = (
             self.state,
             StoredRows(self.row_weights, self._ends, rows.is_unpenalised(self.stored_rows)),
             rows.strengths,
-            StepRule(*(search or PAPERS), constants),
+            StepRule(*(search or PAPER_SEARCH), constants),
             Shared(
-                aligned_rows(4 * PARTS, width).reshape(2, PARTS, 2, width),
-                aligned_rows(2 * PARTS, LANES).reshape(2, PARTS, LANES),
+                aligned_rows(4 * N_ROW_PARTS, width).reshape(2, N_ROW_PARTS, 2, width),
+                aligned_rows(2 * N_ROW_PARTS, LANES).reshape(2, N_ROW_PARTS, LANES),
             ),
             self.cuts,
         )
@@ -199,27 +206,17 @@ class RowBlocks(MethodState):
             out = margins_out if has_margins else self.state.margins[:0]
             sweep_rows(group, n_members, rank, places[piece], *arguments, out, findings[piece])
 
-        for piece in in_time(width * sizes, CALL_SHARE * self.state.margins.size):  # noqa: B007
+        for piece in in_time(width * sizes, SWEEP_CALL_SHARE * self.state.margins.size):  # noqa: B007
             work_together(owner.pool, n_members, sweep_piece)
         return findings[:, 0], findings[:, 1]
 
-    @property
-    def part(self) -> Any:
-        """The items, which are one part."""
-        return self.objective.whole
-
-    @property
-    def n_rows(self) -> int:
-        """F."""
-        return self.part.map.n_features
-
     @cached_property
     def constants(self) -> Vector:
-        """A Lipschitz constant of each row of the gradient, (F,) (appendix A)."""
+        """A Lipschitz constant of the gradient of each row, (F,) (appendix A)."""
         return self.part.loss.constants(self.part.map, self.part.weights, self.has_papers_constants)
 
     def value(self, penalty: Penalty) -> float:
-        """The objective, penalty included, from the margins: a pass over the data."""
+        """Return the objective with the penalty, computed from the losses of the margins; counts as a pass."""
         owner, rows = self.objective, penalty.rows(self.n_rows, self.row_weights.shape[1])
         owner.n_passes += 1
         is_free = rows.is_unpenalised(self.stored_rows)
@@ -228,11 +225,11 @@ class RowBlocks(MethodState):
         )
 
     def point(self) -> Point:
-        """The rows as a point."""
+        """Return the point of the weights."""
         return self.objective.at(*list_weights(self.stored_rows, self.n_rows, self.row_weights))
 
     def scored_point(self) -> Point:
-        """The rows as a point that knows its scores, up to a constant of a position that changes no loss."""
+        """Return the point of the weights with its scores, up to a constant at each position that changes no loss."""
         owner = self.objective
         coords, weights = list_weights(self.stored_rows, self.n_rows, self.row_weights)
         scores = self.part.loss.scores_of(self.state.margins[:, : owner.n_states])
@@ -240,29 +237,29 @@ class RowBlocks(MethodState):
 
 
 class AndersonHistory:
-    """Up to `n_points` points of sweeps with the same stored rows (Anderson acceleration; Bertrand and Massias 2021).
+    """Up to `n_points` points of sweeps with the same stored rows: Anderson acceleration (Bertrand and Massias 2021).
 
-    Margins, (n_points, N, width), are affine in the weights, (n_points, stored rows, K), so those of a combination
-    whose shares add up to 1 are combined by the same ones.
+    Margins, (n_points, N, width), are affine in the weights, (n_points, stored rows, K): a combination of weights whose
+    shares add up to 1 has the same combination of margins.
     """
 
     def __init__(self, first: RowBlocks, n_points: int) -> None:
         n_positions, width = first.state.margins.shape
-        # Without compilation: memory that is written when it is used first, and not cleared before.
+        # Memory that is not cleared: `restart` and sweeps write it before it is read.
         margins = aligned_rows(n_points * n_positions, width)
         self.margins = margins.reshape(n_points, n_positions, width)
         self.row_weights: list[Vector] = []
         self.restart(first)
 
     def restart(self, first: RowBlocks) -> None:
-        """Forget all points but this one."""
+        """Keep this point only."""
         self.row_weights.clear()
         self.next_margins[:] = first.state.margins
         self.add(first)
 
     @property
     def next_margins(self) -> Vector:
-        """Return the rows that take the margins of the next point, (N, width)."""
+        """The memory for the margins of the next point, (N, width)."""
         return self.margins[len(self.row_weights)]
 
     def add(self, blocks: RowBlocks) -> None:
@@ -270,14 +267,14 @@ class AndersonHistory:
         self.row_weights.append(blocks.row_weights.copy())
 
     def extrapolated(self, blocks: RowBlocks) -> RowBlocks | None:
-        """Return the sum of shares of all points but the first, those whose combined step is smallest; None at rest.
+        """Return the combination of the points after the first whose combined step is smallest; None if no step moved.
 
-        Steps U are those of the margins, where the loss sees them; the shares, which add up to 1, are those of
-        (U U')^-1 1. O(N K) for each point.
+        The steps U are those of the margins, on which the loss depends; the shares are (U U')^-1 1, scaled to a sum of
+        1. O(N K) for each point.
         """
         owner, n_points = blocks.objective, len(self.row_weights)
         n, map_chunks = owner.n_positions, owner.pool.map_chunks
-        # U U', sum_i weight_i <u_a(i), u_b(i)>, of which the kernel makes the lower half.
+        # The kernel computes the lower half of U U', sum_i weight_i <u_a(i), u_b(i)>.
         parts = np.zeros((-(-n // CHUNK_SIZE), n_points - 1, n_points - 1))
         map_chunks(
             n,
@@ -290,7 +287,7 @@ class AndersonHistory:
         trace = float(np.trace(products))
         if trace == 0.0:
             return None
-        products[np.diag_indices_from(products)] += REGULARISATION * trace
+        products[np.diag_indices_from(products)] += GRAM_REGULARISATION * trace
         shares = np.linalg.solve(products, np.ones(len(products)))
         shares /= shares.sum()
         margins = aligned_rows(*blocks.state.margins.shape)

@@ -1,4 +1,4 @@
-"""Dual decomposition's kernels: the exact solution of an item's sub-problem, and sweeps over the items.
+"""Kernels of dual decomposition: the exact solution of an item's sub-problem, and sweeps over the items.
 
 The dual variables alpha of an item (Blondel, Fujino and Ueda 2014) are kept as b = C - alpha, the point of the simplex
 {b >= 0, sum b = c} (equation 7 less the factor ||x||): b_m > 0 where alpha_m < C_m, and b = c e_y at the start. The
@@ -6,13 +6,13 @@ sub-problem, equation 6, is then the projection of
 
     b + g / ||x||^2,   g_m = w_m x + offset_m + [m != y]   (equation 4)
 
-onto that simplex. The weights follow every change of an item: a row of them is a feature, all states side by side, so
-that the scores of an item are a sum of contiguous rows, and an update touches the states in its support only. The
-paper's approximate sub-solvers, and scores of a kernel, are in `crfqn/papers/blondel2014/sub_solver_kernels.py`.
+onto that simplex. The weights follow every change of an item: a row of them is a feature, with all states side by side,
+so that the scores of an item are a sum of contiguous rows, and an update writes the changed states only. The paper's
+approximate sub-solvers, and scores of a kernel, are in `crfqn/papers/blondel2014/sub_solver_kernels.py`.
 
-The squared hinge has a variable beta_r >= 0 for every pair of the label and another state instead, free of a sum: b_r =
-beta_r, b_y = -sum beta, C = 0, and the dual objective gains damping / 2 sum_r beta_r^2 (its conjugate). With margins'
-violations m_r = g_r - g_y the sub-problem is solved by
+The squared hinge has a variable beta_r >= 0 for every pair of the label and another state, without a constraint on
+their sum: b_r = beta_r, b_y = -sum beta, C = 0; the dual objective has the additional term damping / 2 sum_r beta_r^2.
+With the violations of the margins m_r = g_r - g_y the sub-problem is solved by
 
     beta_r <- max(beta_r + (m_r - damping beta_r) / (||x||^2 + damping) - t, 0),
     sum beta(t) = sum beta + (1 + damping / ||x||^2) t
@@ -29,16 +29,18 @@ from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.projection import difference, simplex_level
 from crfqn.kernels.rows import add_picked, add_products
 
-ROUNDING = 1e-13  # of the largest g: a violation below is none
+VIOLATION_ROUNDING = 1e-13  # violations below this ratio of the largest g are rounding: a numerical guard
 VIOLATION, GAP, DECREASE, UPDATES, VIOLATIONS = range(5)  # places in `findings`
 
 
 class Optimality(NamedTuple):
-    """What equation 5 finds in the gradient of an item: best : the state with the largest g; violation : v_i.
+    """Optimality of the dual variables of an item (equation 5).
 
+    best : the state with the largest g
+    violation : v_i
     gap : c max g - b'g, the item's part of the duality gap
-    slack : where b is a vertex, how far its state is above all others (below 0: it is not above); elsewhere, under the
-        hinge, minus the violation, else -inf
+    slack : if b is a vertex, g of its state minus the largest g of the others; otherwise minus the violation under the
+        hinge, -inf under the squared hinge
     """
 
     best: int
@@ -49,8 +51,8 @@ class Optimality(NamedTuple):
 
 @inner
 def optimality(g, b, c):
-    """Return what equation 5 finds: b > 0 only where g is largest."""
-    best, largest, second, least, n_positive, product = 0, g[0], -np.inf, np.inf, 0, 0.0
+    """Return the optimality of an item under the hinge (equation 5): at an optimum b > 0 only where g is largest."""
+    best, largest, second, smallest, n_positive, product = 0, g[0], -np.inf, np.inf, 0, 0.0
     for m in range(b.size):
         if m > 0:
             if g[m] > largest:
@@ -59,16 +61,16 @@ def optimality(g, b, c):
                 second = max(second, g[m])
         if b[m] > 0.0:
             n_positive += 1
-            least = min(least, g[m])
+            smallest = min(smallest, g[m])
             product += b[m] * g[m]
-    violation = largest - least
+    violation = largest - smallest
     slack = largest - second if n_positive == 1 and violation == 0.0 else -violation
     return Optimality(best, violation, c * largest - product, slack)
 
 
 @subkernel(counts=False)
 def project(g, b, c, square, method, random, after, workspace):
-    """after <- argmin of equation 6 (Lemma 1)."""
+    """Write the solution of equation 6 to `after` (Lemma 1)."""
     for m in range(b.size):
         after[m] = b[m] + g[m] / square
     largest, level = simplex_level(after, c, 0.0, method, 0.0, workspace, random)
@@ -79,7 +81,7 @@ def project(g, b, c, square, method, random, after, workspace):
 
 @inner
 def optimality_of_pairs(g, b, label, damping):
-    """Return the same of the squared hinge: each pair's derivative is 0, or not above 0 where beta is."""
+    """Return the optimality of an item under the squared hinge: derivatives are 0, or <= 0 at beta_r = 0."""
     best, violation, gap, largest, n_positive = 0, 0.0, 0.0, -np.inf, 0
     for m in range(b.size):
         best = m if g[m] > g[best] else best
@@ -99,7 +101,7 @@ def optimality_of_pairs(g, b, label, damping):
 
 @subkernel(counts=False)
 def solve_pairs(g, b, label, square, damping, method, random, after, workspace):
-    """after <- the exact solution of an item's sub-problem under the squared hinge."""
+    """Write the exact solution of an item's sub-problem under the squared hinge to `after`."""
     n, mass = 0, 0.0
     for m in range(b.size):
         if m != label:
@@ -107,11 +109,11 @@ def solve_pairs(g, b, label, square, damping, method, random, after, workspace):
             mass += b[m]
             n += 1
     largest, level = 0.0, 0.0
-    if square > ROUNDING * damping:
+    if square > VIOLATION_ROUNDING * damping:
         slope = 1.0 + damping / square
         largest, level = simplex_level(after[:n], mass, slope, method, 0.0, workspace, random)
     total = 0.0
-    for m in range(b.size - 1, -1, -1):  # from the end, as the entries make room for that of the label
+    for m in range(b.size - 1, -1, -1):  # from the end: entries after the label move up by one
         if m != label:
             n -= 1
             above = difference(difference(after[n], largest), level)
@@ -123,8 +125,8 @@ def solve_pairs(g, b, label, square, damping, method, random, after, workspace):
 class DualRows(NamedTuple):
     """The features of the items, sparse or dense.
 
-    indptr, indices, values : of sparse rows; without values all are 1
-    n_columns : of dense rows, which are `values` one after another; 0 for sparse ones
+    indptr, indices, values : of sparse rows; empty values are ones
+    n_columns : number of columns of dense rows, which `values` has one after another; 0 for sparse rows
     squares : float64 (N,), ||x||^2
     """
 
@@ -139,7 +141,7 @@ class DualItemArrays(NamedTuple):
     """Labels, masses and offsets of the items, and their dual variables.
 
     labels : int32 (N,); masses : float64 (N,), C_i; offsets : float64 (N, K), or (1, K) for all
-    b : float64 (N, K), as above; cursors : int32 (N,), the last state of an exchange
+    b : float64 (N, K), C - alpha; cursors : int32 (N,), the last state of an exchange
     damping : float64 (N,), l2 / (2 c_i), of the squared hinge; (0,) for the hinge
     """
 
@@ -153,7 +155,7 @@ class DualItemArrays(NamedTuple):
 
 @inner
 def augment_scores(i, rows, weights, items, g):
-    """g[:K] <- equation 4 of item i: its scores with the offset, and 1 for every state but its label."""
+    """Write equation 4 of item i to g[:K]: its scores with the offset, plus 1 for every state but its label."""
     n = items.b.shape[1]
     g[:] = 0.0
     if rows.n_columns > 0:
@@ -168,7 +170,7 @@ def augment_scores(i, rows, weights, items, g):
 
 @subkernel(counts=False)
 def move_weights(i, rows, n_states, states, changes, weights):
-    """weights[f, states] += x_if changes, for the features f that the item has."""
+    """Add x_if changes to weights[f, states] for the features f of item i."""
     for s in range(n_states):
         m, change = states[s], changes[s]
         if rows.n_columns > 0:
@@ -184,7 +186,8 @@ def move_weights(i, rows, n_states, states, changes, weights):
 
 @inner
 def take_step(g, b, after, square, states, changes):
-    """b <- after; returns how many states changed, and the decrease of the dual objective; changes : of alpha."""
+    """Write `after` to b; return the number of changed states and the decrease of the dual objective; changes : out, of
+    alpha."""
     n_states, decrease = 0, 0.0
     for m in range(b.size):
         change = b[m] - after[m]
@@ -197,22 +200,22 @@ def take_step(g, b, after, square, states, changes):
 
 
 @inner
-def note(seen, t, g, least, slacks, findings):
-    """Record what equation 5 finds at the item in place t; return whether the item is to be updated."""
+def record_optimality(seen, t, g, threshold, slacks, findings):
+    """Add the optimality of the item in place t to the findings; return whether the item is to be updated."""
     slacks[t] = seen.slack
     findings[VIOLATION] = max(findings[VIOLATION], seen.violation)
     findings[GAP] += seen.gap
     findings[VIOLATIONS] += seen.violation
-    return seen.violation > max(ROUNDING * (1.0 + abs(g[seen.best])), least)
+    return seen.violation > max(VIOLATION_ROUNDING * (1.0 + abs(g[seen.best])), threshold)
 
 
 @kernel
-def sweep_items(order, rows, items, weights, method, random, least, slacks, findings):
+def sweep_items(order, rows, items, weights, method, random, threshold, slacks, findings):
     """Visit the items of `order` (Algorithm 1, the inner loop).
 
     weights : float64 (F, width), in and out
-    least : the violation up to which an item is only looked at
-    slacks : float64 (len(order),), out: `Optimality.slack` of each, before its update
+    threshold : items with a violation up to this are not updated
+    slacks : float64 (len(order),), out: `Optimality.slack` of each item before its update
     findings : float64 (5,), out: the largest violation, the sum of the gaps, the decrease of the dual objective under
         the hinge, updates, the sum of the violations
     """
@@ -228,7 +231,7 @@ def sweep_items(order, rows, items, weights, method, random, least, slacks, find
             seen = optimality_of_pairs(g[:n], b, items.labels[i], items.damping[i])
         else:
             seen = optimality(g[:n], b, c)
-        if not note(seen, t, g, least, slacks, findings):
+        if not record_optimality(seen, t, g, threshold, slacks, findings):
             continue
         if is_of_pairs:
             solve_pairs(g[:n], b, items.labels[i], square, items.damping[i], method, random, after, workspace)
@@ -245,7 +248,7 @@ def sweep_items(order, rows, items, weights, method, random, least, slacks, find
 
 @kernel
 def balance(order, rows, items, surplus, weights):
-    """Make the surplus of every state zero, but for rounding, by moving dual variables from state to state."""
+    """Move dual variables between states until the surplus of every state is zero up to rounding."""
     states, changes = np.zeros(2, np.int64), np.zeros(2)
     for is_second in range(2):
         for q in range(surplus.size):

@@ -1,10 +1,10 @@
-"""Dual variables of the items under the multiclass hinge and an L2 penalty, with the weights that they make.
+"""State of dual decomposition: the dual variables of the items under an L2 penalty, and the weights.
 
     W = sum_i alpha_i x_i,   C_i = c_i / l2   (Blondel, Fujino and Ueda 2014, equation 3; objectives here times l2)
 
-W is dense, a row a feature. An intercept without penalty asks for sum_i alpha_i = 0: it is the multiplier of this
-constraint, by the method of multipliers (Hestenes 1969). A constant feature is the quadratic term, and after a sweep
-the multiplier takes over what it has learnt. Shapes: N items, F features, K states, width = K rounded up to LANES.
+W is dense, with a row for each feature. An unpenalised intercept is the multiplier of the constraint sum_i alpha_i = 0,
+which the method of multipliers finds (Hestenes 1969): a constant feature is the quadratic term, and after a sweep its
+weights are added to the multiplier. Shapes: N items, F features, K states, width = K rounded up to LANES.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -27,23 +27,27 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.part import Part
 from crfqn.objectives.point import Point
+from crfqn.penalties.penalty import Penalty
 from crfqn.registry import find
 from crfqn.solvers.dual.decomposition_kernels import DualItemArrays, DualRows, balance, sweep_items
 from crfqn.solvers.stochastic.state import check_memory
 from crfqn.threads import in_time
 from crfqn.time_limit import check_time
 
-EXACT = {"pivot": PIVOT, "sort": SORT}  # sub-solvers that project exactly, the only ones for squared hinges
-ACCURACY = 0.1  # of conjugate gradients: what is to be left of the residual
-LEAVING = 0.02  # share of the free variables that may leave their bounds until they end
+EXACT_METHODS = {
+    "pivot": PIVOT,
+    "sort": SORT,
+}  # sub-solvers that project exactly; others do not support squared hinges
+CG_REDUCTION = 0.1  # conjugate gradients end when the residual has fallen to this ratio
+MAX_LEAVING_SHARE = 0.02  # they end when a larger share of the free variables has left its bounds
 
 
 class ItemSweep(NamedTuple):
     """Findings of a sweep over items.
 
     violation, mean : the largest v_i (equation 5), and their mean
-    gap : the sum of the items' parts, each when visited; decrease : of equation 3
-    slacks : (items,), how far each item at a vertex is from leaving it, below zero for others
+    gap : the sum of the items' parts of the duality gap at their visits; decrease : of equation 3
+    slacks : (items,), `Optimality.slack`
     """
 
     violation: float
@@ -58,10 +62,10 @@ class ItemSweep(NamedTuple):
         cls,
         order: NDArray[np.int64],
         operations: Vector,
-        visit: Callable[[NDArray[np.int64], Vector, Vector], Any],
+        visit: Callable[[NDArray[np.int64], Vector, Vector], None],
     ) -> ItemSweep:
-        """Return the findings of visit(items, slacks, findings), which a kernel writes, for the items of `order`;
-        operations : of each of them."""
+        """Return the findings of the items of `order`; visit(items, slacks, findings) writes those of a piece of them,
+        operations : of each item's visit."""
         slacks, parts = np.empty(order.size), []
         for piece in in_time(operations):
             parts.append(np.empty(5))
@@ -72,7 +76,7 @@ class ItemSweep(NamedTuple):
 
 
 class FaceDescent(NamedTuple):
-    """Number of steps, of items that they moved, and the decrease of equation 3."""
+    """Conjugate gradients on a face: the numbers of steps and of items, and the decrease of equation 3."""
 
     n_steps: int
     n_items: int
@@ -146,23 +150,27 @@ def constant_feature(map: FeatureMap, unpenalised: Coords, n_states: int) -> boo
 
 
 class DualItems(MethodState):
-    """Dual variables of the items, zero at the start, and the weights that follow every change of one.
+    """Dual variables of the items, zero at the start, and the weights, which follow every change.
 
-    objective, penalty : of a loss with `has_label_duals` or `has_pair_duals`; ElasticNet with l2 > 0 and without L1;
-        unpenalised may be the weights of a last feature that is 1
+    objective, penalty : of a loss with `has_label_duals` or `has_pair_duals`; ElasticNet with l2 > 0 and without L1,
+        in which only the weights of a last feature that is 1 may be unpenalised
     method, tol : {"sort", "pivot", "bisection", "smo", "frank-wolfe"}, tol of the bisection
     items, weights, multiplier : int64, those with a weight; float64 (F, width); float64 (K,), of the intercepts
-    takes_pairs : whether it can be made of a loss with `has_pair_duals`
+    has_faces : whether the variables of an item lie in a simplex, as those of the hinge
+    takes_pairs : whether losses with `has_pair_duals` are supported
     """
 
     takes_pairs: ClassVar[bool] = True
 
-    def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
+    def __init__(self, objective: Objective, penalty: Penalty, method: str, tol: float) -> None:
         if not penalty.l2 > 0:
             raise InputError("dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, got l2 = 0")
-        part: Any = objective.whole
-        if part.loss.has_pair_duals and method not in EXACT:
-            raise InputError(f"sub_solver: expected one of {(*EXACT,)} under a squared hinge, got {method!r}")
+        part = objective.whole
+        assert part is not None  # states are made of objectives in one part
+        if part.loss.has_pair_duals and method not in EXACT_METHODS:
+            raise InputError(
+                f"sub_solver: expected one of {(*EXACT_METHODS,)} under a squared hinge, got {method!r}"
+            )
         self.objective, self.l2, self.method, self.tol = objective, penalty.l2, method, tol
         self.part, map, self.n_states = part, part.map, part.n_states
         self.is_free = constant_feature(map, penalty.unpenalised, self.n_states)
@@ -174,9 +182,7 @@ class DualItems(MethodState):
         self.weights = aligned_rows(map.n_features, width)
         self.fixed, self.multiplier = fixed_offsets(part), np.zeros(self.n_states)
         self.state = starting_items(part, self.l2, self.fixed.copy())
-        self.has_faces = (
-            self.state.damping.size == 0
-        )  # the variables of an item lie in a simplex, those of the hinge
+        self.has_faces = self.state.damping.size == 0
         self.items = np.flatnonzero(part.weights > 0)
         self.random = np.full(1, SEED, np.uint64)
 
@@ -200,32 +206,32 @@ class DualItems(MethodState):
         return alpha
 
     def admit(self, items: NDArray[np.int64], slacks: Vector) -> NDArray[np.int64]:
-        """Return the items: weights follow the changes of all."""
+        """Return the items that the next passes may visit: all of them, since the weights need no memory by item."""
         return items
 
-    def sweep(self, order: NDArray[np.int64], least: float = 0.0) -> ItemSweep:
-        """Solve the sub-problem of one item after another, where its violation is above `least`; the multiplier takes
-        over the constant's weights."""
-        seen = self._visit(order, least)
+    def sweep(self, order: NDArray[np.int64], threshold: float = 0.0) -> ItemSweep:
+        """Solve the sub-problems of items with a violation above the threshold, one after another (Algorithm 1, the
+        inner loop); then add the weights of the constant feature to the multiplier."""
+        seen = self._visit(order, threshold)
         if self.is_free:
             self.multiplier += self.constant * self.weights[-1, : self.n_states]
             self.state.offsets[:] = self.fixed + self.multiplier
         return seen
 
-    def _visit(self, order: NDArray[np.int64], least: float) -> ItemSweep:
+    def _visit(self, order: NDArray[np.int64], threshold: float) -> ItemSweep:
         rows, state, weights = self.rows, self.state, self.weights
-        if self.method in EXACT:
-            method = EXACT[self.method]
+        if self.method in EXACT_METHODS:
+            method = EXACT_METHODS[self.method]
 
             def visit(items: NDArray[np.int64], slacks: Vector, findings: Vector) -> None:
-                sweep_items(items, rows, state, weights, method, self.random, least, slacks, findings)
+                sweep_items(items, rows, state, weights, method, self.random, threshold, slacks, findings)
         else:
             sweep_items_by = find("sweep_items_by")
             solver = find("make_sub_solver")(self.method, self.tol, self.random)
 
             def visit(items: NDArray[np.int64], slacks: Vector, findings: Vector) -> None:
                 sweep_items_by(
-                    items, rows, None, rows.squares, state, weights, solver, least, slacks, findings
+                    items, rows, None, rows.squares, state, weights, solver, threshold, slacks, findings
                 )
 
         self.objective.n_passes += order.size / max(self.items.size, 1)
@@ -234,9 +240,9 @@ class DualItems(MethodState):
             n_entries = rows.indptr[order + 1] - rows.indptr[order]
         return ItemSweep.from_visits(order, weights.shape[1] * (n_entries + 1), visit)
 
-    def descend_face(self, most: int) -> FaceDescent:
-        """Minimise equation 3 over the variables within their bounds by conjugate gradients, at most so many steps;
-        then move towards the result, projected onto the simplices, as far as is best."""
+    def descend_face(self, max_steps: int) -> FaceDescent:
+        """Minimise equation 3 over the variables within their bounds by up to `max_steps` conjugate gradients; then
+        move towards the result, projected onto the simplices, with an exact line search."""
         state, n_states = self.state, self.n_states
         is_free = state.b > 0
         free = np.flatnonzero((is_free.sum(axis=1) > 1) & (self.rows.squares > 0))
@@ -246,7 +252,7 @@ class DualItems(MethodState):
         offsets = state.offsets if len(state.offsets) == 1 else state.offsets[free]
         g = x @ self.weights[:, :n_states] + offsets + 1.0  # equation 4
         g[np.arange(free.size), state.labels[free]] -= 1.0
-        move, n_steps = solve_on_face(x, g, is_free, b, self.rows.squares[free, None], most)
+        move, n_steps = solve_on_face(x, g, is_free, b, self.rows.squares[free, None], max_steps)
         target = b + move
         masses = state.masses[free]
         below = np.where(is_free, target, -np.inf).max(axis=1) - 2.0 * masses  # stays zero
@@ -263,7 +269,7 @@ class DualItems(MethodState):
         return FaceDescent(n_steps, free.size, share * (slope - 0.5 * share * square))
 
     def _objective_value(self) -> float:
-        """Minus l2 times equation 3, without what is unpenalised."""
+        """Return minus l2 times equation 3, without the unpenalised weights."""
         penalised = self.weights[: -1 if self.is_free else None]
         square = float(np.einsum("fk,fk->", penalised, penalised))
         b, labels = self.state.b, self.state.labels
@@ -277,8 +283,8 @@ class DualItems(MethodState):
         return -self.l2 * (0.5 * square + linear)
 
     def certify(self, order: NDArray[np.int64]) -> Certified:
-        """Evaluate both objectives, variables that are off their simplex projected back and the weights made anew: each
-        change of a variable has left its rounding in them, of terms as large as C."""
+        """Evaluate both objectives, after a projection of variables that are not in their simplex. The weights are
+        computed again, since each update adds rounding errors in proportion to C."""
         state = self.state
         if self.method == "bisection":
             simplex_rows(state.b, state.masses, PIVOT, 0.0, state.b)
@@ -290,7 +296,7 @@ class DualItems(MethodState):
         seen = self._visit(order, np.inf)
         surplus = state.b.sum(axis=0) - np.bincount(state.labels, state.masses, self.n_states)
         value = self._objective_value() + self.l2 * (seen.gap + float(surplus @ self.multiplier))
-        # The bound is that of variables that are moved, in a copy, to where those of each state add up to zero.
+        # The bound is that of feasible variables: a copy, moved until those of each state add up to zero.
         moved, is_feasible = self.copied(), True
         if state.damping.size:
             is_feasible = moved._share_out(surplus)
@@ -301,14 +307,14 @@ class DualItems(MethodState):
         return Certified(value, dual_value, seen)
 
     def _remake_weights(self) -> None:
-        """Make the weights sum_i alpha_i x_i of the present variables."""
+        """Compute the weights sum_i alpha_i x_i of the present variables."""
         table, alpha = table_of(self.rows, len(self.weights)), self.alpha
         check_time()
         self.weights[:, : self.n_states] = table.T @ alpha
 
     def _share_out(self, surplus: Vector) -> bool:
-        """Make the surplus zero by pairs, which have no bound from above, of all items of the labels that have it;
-        return whether there are such items."""
+        """Make the surplus zero by the pairs, which have no upper bound, of the items of labels with a surplus; return
+        whether there are such items."""
         labels = self.state.labels[self.items]
         excess, lack = np.maximum(surplus, 0.0), np.maximum(-surplus, 0.0)
         n_items = np.bincount(labels, minlength=self.n_states)
@@ -321,25 +327,25 @@ class DualItems(MethodState):
         return not excess[n_items == 0].any()
 
     def copied(self) -> DualItems:
-        """Return a copy with variables and weights of its own."""
+        """Return a copy whose variables and weights can be changed independently."""
         other = copy(self)
         other.weights = self.weights.copy()
         other.state = self.state._replace(b=self.state.b.copy(), cursors=self.state.cursors.copy())
         return other
 
-    def point(self) -> Any:
-        """Return the weights as a point, which takes a copy of them when it is asked for them."""
+    def point(self) -> Point:
+        """Return the point of the weights, which copies them at their first use."""
         return TablePoint(self)
 
     def table(self) -> Vector:
-        """Return the present weights, (F, K), the intercepts' among them."""
+        """Return a copy of the present weights, (F, K), with the intercepts."""
         table = self.weights[:, : self.n_states].copy()
         if self.is_free:
             table[-1] = self.multiplier
         return table
 
 
-def table_of(rows: DualRows, n_features: int) -> Any:
+def table_of(rows: DualRows, n_features: int) -> Vector | scipy.sparse.csr_array:
     """Return the features of the items as a matrix (N, F), dense or CSR."""
     if rows.n_columns:
         return rows.values.reshape(-1, rows.n_columns)
@@ -348,10 +354,18 @@ def table_of(rows: DualRows, n_features: int) -> Any:
 
 
 def solve_on_face(
-    x: Any, g: Vector, is_free: NDArray[np.bool_], b: Vector, squares: Vector, most: int
+    x: Vector | scipy.sparse.csr_array,
+    g: Vector,
+    is_free: NDArray[np.bool_],
+    b: Vector,
+    squares: Vector,
+    max_steps: int,
 ) -> tuple[Vector, int]:
-    """Return the move of b, (n, K), by conjugate gradients, preconditioned by ||x||^2, over moves of the free variables
-    that keep each item's sum, and the number of steps; they end early where more than LEAVING of them leave bounds."""
+    """Return the move of b, (n, K), and the number of steps of conjugate gradients, preconditioned by ||x||^2.
+
+    Moves change free variables only and keep each item's sum. The steps end early if a share of more than
+    MAX_LEAVING_SHARE of the free variables has left its bounds.
+    """
     counts = is_free.sum(axis=1, keepdims=True)
 
     def projected(v: Vector) -> Vector:
@@ -361,7 +375,7 @@ def solve_on_face(
     residual, move, n_steps = projected(g), np.zeros_like(b), 0
     direction = residual / squares
     first = product = float(np.vdot(residual, direction))
-    while n_steps < most and product > ACCURACY**2 * first:
+    while n_steps < max_steps and product > CG_REDUCTION**2 * first:
         check_time()
         change = x.T @ direction
         square = float(np.vdot(change, change))
@@ -371,7 +385,7 @@ def solve_on_face(
         move += length * direction
         residual -= length * projected(x @ change)
         n_steps += 1
-        if np.count_nonzero(b + move < 0.0) > LEAVING * counts.sum():
+        if np.count_nonzero(b + move < 0.0) > MAX_LEAVING_SHARE * counts.sum():
             break
         before, product = product, float(np.vdot(residual, residual / squares))
         direction = residual / squares + product / before * direction
@@ -379,7 +393,7 @@ def solve_on_face(
 
 
 class TableWeights:
-    """Weights in a table (F, K), as sorted coordinates where they are asked for."""
+    """Weights in a table (F, K); sorted coordinates are computed at their first use."""
 
     def __init__(self, table: Vector) -> None:
         self.table = table
@@ -405,7 +419,7 @@ class TableWeights:
 
 
 class TablePoint(Point):
-    """A point whose weights are a table (F, K): the coordinates, too, wait until somebody asks."""
+    """A point whose weights are a table (F, K), copied at its first use."""
 
     def __init__(self, blocks: DualItems) -> None:
         self._blocks, self.objective = blocks, blocks.objective  # no weights yet
@@ -413,7 +427,7 @@ class TablePoint(Point):
 
     @cached_property
     def sparse_weights(self) -> TableWeights:  # type: ignore[override]
-        """The weights, which may be kept longer than the point: those of the first time that they are asked for."""
+        """The weights at the first use of this property; they may be kept longer than the point."""
         return TableWeights(self._blocks.table())
 
     @property

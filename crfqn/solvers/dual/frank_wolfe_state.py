@@ -1,6 +1,6 @@
-"""Dual variables of structured hinges: each item's distribution over its labellings, and the weights.
+"""State of block-coordinate Frank-Wolfe: each item's distribution over its labellings, and the weights.
 
-Kept are the labellings with a share, its planes, some of the K^T of an item. The equations are in
+Of the K^T labellings of an item the state stores those with a positive share, the planes. The equations are in
 `solvers/stochastic/frank_wolfe_kernels.py`. Shapes: I items, N positions, F features, K states; width = K rounded up to
 LANES.
 """
@@ -14,17 +14,21 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError, UnsupportedObjectiveError
+from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.part import Part
 from crfqn.objectives.point import Point
+from crfqn.penalties.penalty import Penalty
 from crfqn.solvers.stochastic.frank_wolfe_kernels import GAIN, OPERATIONS, PairwiseSteps, Planes
 from crfqn.solvers.stochastic.item_kernels import ItemData, ItemSpace
 from crfqn.solvers.stochastic.state import LearnedRows
 
-FEWEST_PLACES = 4  # of an item at first, as most have one to three planes
+INITIAL_PLACES = 4  # memory for planes of an item at the start; usually there are one to three
+MIN_GAP_RATIO = 0.1  # steps among planes visit items whose gap is above this ratio of the mean
 
 
 class FrankWolfeState(LearnedRows):
-    """Dual variables of the items, and the weights that they make; all expect at first what is observed, w = 0.
+    """Dual variables of the items, and the weights; at the start all shares are at the observed labellings, w = 0.
 
     owner, penalty : the objective with structured hinges; l2/2 ||w||^2 with l2 > 0, InputError for others
     rows : LearnedWeights, w
@@ -33,7 +37,7 @@ class FrankWolfeState(LearnedRows):
 
     method = "block-coordinate Frank-Wolfe"
 
-    def __init__(self, owner: Objective, penalty: Any) -> None:
+    def __init__(self, owner: Objective, penalty: Penalty) -> None:
         if not penalty.l2 > 0 or penalty.unpenalised.size:
             raise InputError(
                 "block-coordinate Frank-Wolfe needs a penalty l2/2 ||w||^2 with l2 > 0 on all weights, got "
@@ -45,11 +49,14 @@ class FrankWolfeState(LearnedRows):
         self.planes = [observed_planes(part) for part in self.parts]
         self._gaps = np.full(owner.n_items, np.inf)
         self._gaps_of_planes = self._gaps.copy()
-        self._violations = np.empty(FEWEST_PLACES)  # scratch, of an item's planes
+        self._violations = np.empty(INITIAL_PLACES)  # scratch for the planes of an item
+        self.has_lattices = (
+            self.item_structure.is_chain
+        )  # steps among planes then need not decode all labellings
         self._masses = [part.weights / self.l2 for part in self.parts]
 
     @classmethod
-    def check_loss(cls, loss: Any) -> None:
+    def check_loss(cls, loss: ScoreLoss) -> None:
         """Raise UnsupportedObjectiveError unless the loss is a structured hinge with compiled updates."""
         if not loss.has_violations:
             raise UnsupportedObjectiveError(
@@ -59,11 +66,11 @@ class FrankWolfeState(LearnedRows):
 
     @property
     def gaps(self) -> Vector:
-        """Each item's part of the duality gap when it was last visited, infinite before, (n_items,)."""
+        """Each item's part of the duality gap at its last visit, infinite before, (n_items,)."""
         return self.l2 * self._gaps[self.items]
 
     def make_room(self) -> None:
-        """Give items whose places are all in use as many again."""
+        """Double the memory of items whose places are all in use."""
         for which, planes in enumerate(self.planes):
             places = np.diff(planes.first)
             is_full = planes.n_used == places
@@ -81,10 +88,10 @@ class FrankWolfeState(LearnedRows):
             self._violations = np.empty(max(self._violations.size, int(np.diff(first).max())))
 
     def visit(self, order: NDArray[np.integer], among_planes: bool = False) -> tuple[float, float]:
-        """Measure the gaps of the items `order`, numbers below `n_items`, and take a step on each, towards the worst of
-        all labellings or, in chains, of those of its planes.
+        """Compute the gap of each of the items `order` and take a step towards the labelling with the largest violation
+        of all or, with `among_planes`, of its planes.
 
-        Returns about how many multiplications it took, and by how much the dual objective has risen.
+        Returns the approximate number of multiplications, and the increase of the dual objective.
         """
         totals = self.rows.counters
         totals[:] = 0.0
@@ -107,15 +114,9 @@ class FrankWolfeState(LearnedRows):
         return None, pairwise, None, entries, space._replace(numbers=self._violations)
 
     def promising(self) -> NDArray[np.intp]:
-        """Return the items that steps among planes are worth: the others have at most a tenth of these gaps together,
-        as they were last seen."""
+        """Return the items whose last gaps are large enough for steps among planes."""
         gaps = self._gaps_of_planes[self.items]
-        return np.flatnonzero(gaps > 0.1 * gaps.mean())
-
-    @property
-    def has_lattices(self) -> bool:
-        """Whether steps among planes ask for less than all labellings."""
-        return self.item_structure.is_chain
+        return np.flatnonzero(gaps > MIN_GAP_RATIO * gaps.mean())
 
     def dual_value(self) -> float:
         """Return sum_i c_i (expected L) - l2/2 ||w||^2."""
@@ -129,13 +130,13 @@ class FrankWolfeState(LearnedRows):
         return self.owner.at(*self.sparse(self.rows.weights))
 
 
-def observed_planes(part: Any) -> Planes:
-    """Return the observed labelling of each item with all of its share."""
-    first = FEWEST_PLACES * np.arange(part.n_items + 1)
+def observed_planes(part: Part) -> Planes:
+    """Return the observed labelling of each item with a share of 1."""
+    first = INITIAL_PLACES * np.arange(part.n_items + 1)
     shares, losses = np.zeros((2, first[-1]))
     shares[first[:-1]] = 1.0
-    heads = FEWEST_PLACES * part.map.offsets[:-1].astype(np.int64)
-    labels = np.zeros(FEWEST_PLACES * part.n_positions, np.int32)
+    heads = INITIAL_PLACES * part.map.offsets[:-1].astype(np.int64)
+    labels = np.zeros(INITIAL_PLACES * part.n_positions, np.int32)
     labels[ranges_of(heads, np.diff(part.map.offsets))] = part.loss.targets
     return Planes(first, np.ones(part.n_items, np.int64), shares, losses, heads, labels)
 
