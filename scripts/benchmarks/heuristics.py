@@ -139,7 +139,9 @@ MECHANISMS: dict[str, Mechanism] = {
     "step sizes by the norm of T": without(SPLITTING, FBPD, norm="differences"),
     "no lattice steps": Mechanism(
         MARGIN,
-        lambda: patch.object(FrankWolfeState, "has_lattices", new_callable=PropertyMock, return_value=False),
+        lambda: patch.object(
+            FrankWolfeState, "has_lattices", create=True, new_callable=PropertyMock, return_value=False
+        ),
     ),
     "dense items as sparse rows": Mechanism(DUAL, sparse_rows),
     "no Newton steps at the end": Mechanism(

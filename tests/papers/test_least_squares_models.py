@@ -227,7 +227,7 @@ class TestStages:
 
     @pytest.mark.parametrize(("n_features", "n_steps"), [(40_000, 1000), (500, 1000), (500, 1)])
     def test_sparse_features_beyond_what_a_matrix_may_have(self, n_features, n_steps, monkeypatch):
-        monkeypatch.setattr(fits, "MOST_CG_STEPS", n_steps)  # after one step a factor is made
+        monkeypatch.setattr(fits, "MAX_CG_STEPS", n_steps)  # after one step a factor is made
         random = np.random.default_rng(0)
         rows = sp.random_array((90, n_features), density=8.0 / n_features, rng=random, format="csr")
         rows += sp.csr_array((np.ones(90), (np.arange(90), np.arange(90) % 3)), rows.shape)
