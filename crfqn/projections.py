@@ -1,13 +1,13 @@
-"""Euclidean projections onto convex sets, and the proximal maps that belong to them, row by row.
+"""Euclidean projections onto convex sets, and the proximal maps of the dual norms, row by row.
 
     project_simplex      {b >= 0, sum b = radius}
-    project_l1_ball      {sum |b| <= radius}, and prox_linf, the difference from its input
-      project_linf_ball    {max |b| <= radius}, and prox_l1, the difference from its input
+    project_l1_ball      {sum |b| <= radius}; prox_linf(x) = x - project_l1_ball(x)
+    project_linf_ball    {max |b| <= radius}; prox_l1(x) = x - project_linf_ball(x)
     project_halfspace    {<normal, b> <= bound}
     project_epigraph     {(p, t): max_k p_k + margin_k <= t}, of `papers/chierchia2015/epigraphs.py`
 
-A matrix is projected row by row; a vector is a matrix of one row. A radius is one number, or one a row. `out` may be
-the input itself. Results are float64; the same call twice gives the same bits.
+A matrix is projected row by row; a vector is a matrix of one row. A radius is one number or one number a row. `out` may
+be the input itself. Results are float64; the same call gives the same bits.
 
 References
 ----------
@@ -18,7 +18,7 @@ ICPR 2014.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,9 +29,9 @@ from crfqn.kernels.projection import BISECTION, PIVOT, SORT, simplex_rows
 from crfqn.registry import find
 
 SIMPLEX_METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION}
-MAX_SIZE = 1e300  # in size: sums over 10^8 columns stay finite
+MAX_SIZE = 1e300  # numerical guard: sums over 10^8 columns of this size are finite
 
-project_epigraph: Any  # see `__getattr__`
+project_epigraph: Callable[..., Vector]  # see `__getattr__`
 
 __all__ = [
     "project_epigraph", "project_halfspace", "project_l1_ball", "project_linf_ball", "project_simplex", "prox_l1",
@@ -39,8 +39,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    """Return the projection that is in the folder of its paper."""
+def __getattr__(name: str) -> Callable[..., Vector]:
+    """Import `project_epigraph` from the folder of its paper."""
     if name == "project_epigraph":
         return find(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -56,23 +56,22 @@ def project_simplex(
 ) -> Vector:
     """Project onto the positive simplex: argmin ||b - x|| over b >= 0, sum b = radius.
 
-    The result is max(x - t, 0) for a level t, found for each row by
+    The result is max(x - t, 0). The level t of each row is computed by
 
-    - "sort": the entries in descending order, as far as they are above t (Blondel et al., Algorithm 2), O(k log k);
-    - "pivot": random pivots (Duchi et al., figure 2), expected O(k); the order of the pivots is fixed;
-    - "bisection": halvings of an interval (Blondel et al., Algorithm 3), O(k) each, until the sum is right to within
-      tol * radius.
+    - "sort": sorting the entries above t in descending order (Blondel et al., Algorithm 2), O(k log k);
+    - "pivot": random pivots (Duchi et al., figure 2), expected O(k); the sequence of random numbers is fixed;
+    - "bisection": bisection (Blondel et al., Algorithm 3), O(k) a step, until the sum is right within tol * radius.
 
     Parameters
     ----------
     x : array-like, shape (n, k) or (k,), k >= 1
-        Finite, at most 1e300 in size.
+        Finite numbers of a size up to 1e300.
     radius : float or array-like of shape (n,), >= 0
     method : {"pivot", "sort", "bisection"}, default "pivot"
     tol : float >= 0, default 1e-3
-        Tolerance of the bisection; with 0 it ends when no float is left between the ends.
+        Relative tolerance of the bisection; 0 for the accuracy of floats.
     out : ndarray of float64, shape as x, optional
-        Where the result goes; x itself for a projection in place.
+        Array for the result; x itself for a projection in place.
 
     Returns
     -------
@@ -81,12 +80,12 @@ def project_simplex(
     Raises
     ------
     InputError
-        For shapes and values other than these, naming them.
+        For other shapes and values.
 
     Notes
     -----
-    Entries that cannot be above t are excluded first, by the largest entry and three steps of Newton's method
-    (Michelot 1986); "sort" does so in rows of up to 128 entries only, and is Algorithm 2 as printed in wider ones.
+    Entries that cannot be above t are excluded first, by the largest entry and up to six steps of Newton's method
+    (Michelot 1986). With "sort" this is done in rows of up to 128 entries only.
 
     Examples
     --------
@@ -110,7 +109,7 @@ def project_l1_ball(
 ) -> Vector:
     """Project onto the L1 ball: argmin ||b - x|| over sum |b| <= radius; parameters as of `project_simplex`.
 
-    Outside of the ball it is the projection of |x| onto the simplex, with the signs of x.
+    Outside of the ball the result is the projection of |x| onto the simplex, with the signs of x.
     """
     rows, radii, target = checked(x, "radius", radius, out)
     target[...] = on_ball(rows, radii, method, tol)
@@ -135,7 +134,7 @@ def prox_linf(
 
 
 def project_linf_ball(x: ArrayLike, radius: ArrayLike = 1.0, *, out: Vector | None = None) -> Vector:
-    """Project onto {max |b| <= radius}: every entry is clipped; parameters as of `project_simplex`."""
+    """Project onto {max |b| <= radius}: clip every entry; parameters as of `project_simplex`."""
     rows, radii, target = checked(x, "radius", radius, out)
     check_finite(rows)
     np.clip(rows, -radii[:, None], radii[:, None], out=target)
@@ -161,7 +160,7 @@ def project_halfspace(
     Parameters
     ----------
     x : array-like, shape (n, k) or (k,)
-    normal : array-like, shape (k,), or (n, k) for one a row
+    normal : array-like, shape (k,), or (n, k) for a normal of each row
     bound : float or array-like of shape (n,)
     out : ndarray of float64, shape as x, optional
 
@@ -170,7 +169,7 @@ def project_halfspace(
     InputError
         Also if the half-space is empty: a normal of zeros and a bound below 0.
     """
-    rows, bounds, target = checked(x, "bound", bound, out, least=-np.inf)
+    rows, bounds, target = checked(x, "bound", bound, out, minimum=-np.inf)
     check_finite(rows)
     a = numbers(normal, "normal")
     if a.shape not in ((rows.shape[1],), rows.shape):
@@ -180,19 +179,19 @@ def project_halfspace(
     largest = np.abs(a).max(axis=1)
     if np.any(empty := (largest == 0) & (bounds < 0)):
         raise InputError(
-            f"expected a half-space with points, row {int(np.argmax(empty))} has <0, b> <= a bound below 0"
+            f"expected half-spaces that are not empty, row {int(np.argmax(empty))} has <0, b> <= a bound below 0"
         )
-    scale = np.where(largest > 0, largest, 1.0)  # so that no square overflows, and none vanishes
+    scale = np.where(largest > 0, largest, 1.0)  # squares of a / scale neither overflow nor underflow
     unit = a / scale[:, None]
     outside = np.maximum(np.einsum("ij,ij->i", unit, rows) - bounds / scale, 0.0)
-    squares = np.maximum(np.einsum("ij,ij->i", unit, unit), 1.0)  # less only where all are 0
+    squares = np.maximum(np.einsum("ij,ij->i", unit, unit), 1.0)  # below 1 only for a normal of zeros
     np.subtract(rows, (outside / squares)[:, None] * unit, out=target)
     return finished(rows, -1, target, x, out)
 
 
 def on_ball(rows: Vector, radii: Vector, method: str, tol: float) -> Vector:
-    """Return the projections of rows onto L1 balls: of a row outside of its ball, the projection of its absolute values
-    onto the simplex, with the signs of the row."""
+    """Return the projections of rows onto L1 balls. For a row outside of its ball it is the projection of the absolute
+    values onto the simplex, with the signs of the row."""
     code, tol = checked_method(method, tol)
     check_finite(rows)
     sizes = np.abs(rows)
@@ -212,9 +211,9 @@ def numbers(values: ArrayLike, name: str) -> Vector:
 
 
 def checked(
-    x: ArrayLike, name: str, radius: ArrayLike, out: Vector | None, least: float = 0.0
+    x: ArrayLike, name: str, radius: ArrayLike, out: Vector | None, minimum: float = 0.0
 ) -> tuple[Vector, Vector, Vector]:
-    """Return x as contiguous rows (n, k), the radii (n,), and rows for the result: those of `out` if contiguous."""
+    """Return x as contiguous rows (n, k), the radii (n,), and rows for the result, those of `out` if contiguous."""
     shape = (array := numbers(x, "x")).shape
     if array.ndim not in (1, 2) or shape[-1] == 0:
         raise InputError(f"x: expected a matrix or a vector with at least one column, got shape {shape}")
@@ -222,10 +221,12 @@ def checked(
     radii = numbers(radius, name)
     if radii.shape not in ((), (len(rows),)):
         raise InputError(f"{name}: expected a number or shape {(len(rows),)}, got shape {radii.shape}")
-    wrong = np.atleast_1d(~((radii >= least) & (np.abs(radii) <= MAX_SIZE)))
+    wrong = np.atleast_1d(~((radii >= minimum) & (np.abs(radii) <= MAX_SIZE)))
     if wrong.any():
         bounds = (
-            f"from {least:g} to {MAX_SIZE:g}" if np.isfinite(least) else f"of at most {MAX_SIZE:g} in size"
+            f"from {minimum:g} to {MAX_SIZE:g}"
+            if np.isfinite(minimum)
+            else f"of at most {MAX_SIZE:g} in size"
         )
         raise InputError(f"{name}: expected numbers {bounds}, got {np.atleast_1d(radii)[np.argmax(wrong)]}")
     if out is not None:
@@ -238,7 +239,7 @@ def checked(
 
 
 def checked_method(method: str, tol: float) -> tuple[int, float]:
-    """Return the number of a method, and the tolerance."""
+    """Return the code of a method, and the tolerance."""
     if not isinstance(method, str) or method not in SIMPLEX_METHODS:
         raise InputError(f"method: expected one of {[*SIMPLEX_METHODS]}, got {method!r}")
     if not tol >= 0:
@@ -247,7 +248,7 @@ def checked_method(method: str, tol: float) -> tuple[int, float]:
 
 
 def check_finite(x: Vector, name: str = "x") -> None:
-    """Raise InputError, naming the place, for nan, infinity, and numbers so large that their sums would be infinite."""
+    """Raise InputError with the place of the first NaN, infinity, or number whose size exceeds MAX_SIZE."""
     wrong = ~(np.abs(x) <= MAX_SIZE)
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -257,7 +258,7 @@ def check_finite(x: Vector, name: str = "x") -> None:
 
 
 def finished(rows: Vector, wrong: int, target: Vector, x: ArrayLike, out: NDArray | None) -> Vector:
-    """Return the result in the shape of x, in `out` if there is one; InputError for the row `wrong`."""
+    """Return the result in the shape of x, in `out` if given; InputError if `wrong` is the number of a row."""
     if wrong >= 0:
         check_finite(rows)
         raise InputError(f"x: expected rows whose sums are finite, row {wrong} has none")

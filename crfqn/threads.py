@@ -1,13 +1,13 @@
-"""A pool of threads that share a fixed number of parts of the work, and the limit of their number.
+"""A pool of threads that share a fixed number of parts of the work, and the limit of BLAS to one thread.
 
 The parts do not depend on the number of threads, and no two parts write to the same place (or they write rows that
-are then summed in order): so results are bit-identical for any number of threads. Kernels release the GIL; a worker
-that has finished a part takes the next one, so unequal parts balance.
+are then summed in order): results are bit-identical for any number of threads. Kernels release the GIL. A thread that
+has finished a part takes the next one, which balances unequal parts.
 
-BLAS has one thread while a model trains: a product that BLAS splits adds up in another order, so that results would
-depend on the machine's cores. Most libraries have one limit for the process, which trainings that overlap share; those
-built on OpenMP have one for each thread. While it holds, threadpoolctl (from 3.8 on) ignores what other threads set: a
-limit of theirs that ends within a training does not end.
+BLAS has one thread during a training: a product that BLAS splits is summed in another order, so that results would
+depend on the number of cores. Most BLAS libraries have one limit for the process, which overlapping trainings share;
+those that are built on OpenMP have one for each thread. During a limit threadpoolctl (from 3.8 on) ignores settings of
+other threads: a limit of another thread that ends within a training is not restored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import cache, lru_cache
 from itertools import count, pairwise
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +31,20 @@ from threadpoolctl import ThreadpoolController
 from crfqn.errors import InputError, check_count
 from crfqn.time_limit import check_time
 
-CHUNK_SIZE = 1024  # items that a thread takes at a time if all have the same cost
-MIN_POOL_OPERATIONS = 100_000  # some 100 us: about the overhead of the threads for a call
-SLICE_OPERATIONS = 5e7  # of a call of compiled code: about a tenth of a second
-N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enough to balance 16 threads
+if TYPE_CHECKING:
+    from threadpoolctl import LibController
+
+CHUNK_SIZE = 1024  # items of a task of `map_chunks`
+MIN_POOL_OPERATIONS = 100_000  # minimum work for several threads: 100 us, about their overhead for a call
+SLICE_OPERATIONS = 5e7  # work of one call of compiled code between two checks of the time limit: about 0.1 s
+N_PARTS = 32  # independent of the number of threads, so that sums are, too; enough to balance 16 threads
 
 
 def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray[np.int64]:
-    """Cut n things into parts of about equal weight, perhaps empty; returns the boundaries, int64 (n_parts + 1,); ends
-    : int (n + 1,), the cumulated weights from 0 on, such as the offsets of items or the indptr of columns."""
+    """Cut n things into parts of about equal weight, which may be empty; return the boundaries, int64 (n_parts + 1,).
+
+    ends : int (n + 1,), the cumulated weights from 0 on, such as the offsets of items or the indptr of columns
+    """
     if n_parts < 1:
         raise InputError(f"n_parts must be at least 1, got {n_parts}")
     if n_parts == 1:
@@ -53,12 +58,12 @@ def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray
     return cuts
 
 
-def in_time(operations: NDArray[np.number], fewest: float = SLICE_OPERATIONS) -> Iterator[slice]:
-    """Yield consecutive slices of n things, of about max(fewest, SLICE_OPERATIONS) operations, and check the limits of
-    time before each; operations : (n,), the cost of each thing."""
-    ends, most = np.cumsum(operations, dtype=np.float64), max(fewest, SLICE_OPERATIONS)
-    if ends.size and ends[-1] > most:
-        cuts = np.unique(np.searchsorted(ends, np.arange(most, ends[-1], most), side="right"))
+def in_time(operations: NDArray[np.number], minimum: float = SLICE_OPERATIONS) -> Iterator[slice]:
+    """Yield consecutive slices of n things, of about max(minimum, SLICE_OPERATIONS) operations each, and check
+    the time limit before each; operations : (n,), the cost of each thing."""
+    ends, size = np.cumsum(operations, dtype=np.float64), max(minimum, SLICE_OPERATIONS)
+    if ends.size and ends[-1] > size:
+        cuts = np.unique(np.searchsorted(ends, np.arange(size, ends[-1], size), side="right"))
         bounds = [0, *cuts[cuts > 0].tolist(), ends.size]
     else:
         bounds = [0, ends.size]
@@ -67,16 +72,16 @@ def in_time(operations: NDArray[np.number], fewest: float = SLICE_OPERATIONS) ->
         yield slice(first, last)
 
 
-@cache  # the quota is in files, which take longer to read than an item to label
+@cache  # reading the quota from files takes longer than labelling an item
 def available_cores() -> int:
-    """Return the number of cores that this process may use: by its affinity and by its container's quota."""
+    """Return the number of cores that the affinity of this process and the quota of its container allow."""
     from joblib import cpu_count
 
     return cpu_count()
 
 
 def check_n_threads(n_threads: int | None) -> int:
-    """Return the number of threads to use: all cores for None; InputError unless it is a positive integer."""
+    """Return the number of threads, all cores for None; InputError unless it is None or a positive integer."""
     check_count("n_threads", n_threads, or_none=True)
     return available_cores() if n_threads is None else int(n_threads)
 
@@ -84,8 +89,8 @@ def check_n_threads(n_threads: int | None) -> int:
 class Pool:
     """Pool of threads that run `task(part)` for every part: `with Pool(n) as pool: pool.each(n_parts, task)`.
 
-    Threads are started by the first call that has work for them. A task that calls its own pool does all of that work
-    itself: the other threads may be waiting for it.
+    The first call with enough work starts the threads. A task that calls its own pool runs all parts itself, since the
+    other threads may depend on its end.
     """
 
     def __init__(self, n_threads: int | None = None) -> None:
@@ -95,7 +100,7 @@ class Pool:
         self._is_closed = False
 
     def __reduce__(self) -> tuple[type[Pool], tuple[int]]:
-        """Return a pool with as many threads, not shared."""
+        """Pickle a pool as a new one with the same number of threads."""
         return Pool, (self.n_threads,)
 
     @property
@@ -109,10 +114,12 @@ class Pool:
         return bool(getattr(self._local, "is_inside", False))
 
     def each(self, n_parts: int, task: Callable[[int], object], n_operations: float = np.inf) -> None:
-        """Call task(0) ... task(n_parts - 1), in any order; the first exception ends it, and is raised;
-        n_operations : the total work, of about a nanosecond each: little work is done by the calling thread alone.
+        """Call task(0) ... task(n_parts - 1), in any order. The first exception stops the other tasks, and is raised.
 
-        The calling thread checks its limit of time before each task."""
+        The time limit of the calling thread is checked before each task.
+
+        n_operations : the total work, in operations of about a nanosecond; the calling thread does small work alone
+        """
         check_time()
         if n_operations < MIN_POOL_OPERATIONS:
             for part in range(n_parts):
@@ -131,40 +138,40 @@ class Pool:
             try:
                 while True:
                     try:
-                        part = draw()  # which is atomic: every part goes to one thread
+                        part = draw()  # atomic, so that every part goes to one thread
                     except IndexError:  # no part is left
                         return
                     check_time()
                     task(part)
             except BaseException:
-                parts.clear()  # the others need not begin tasks whose results are not used
+                parts.clear()  # results of other tasks would not be used
                 raise
             finally:
                 self._local.is_inside = False
 
-        # From both ends: so a thread's cache has much of its data from the previous pass.
+        # From both ends, so that a thread's cache has much of its data from the previous pass.
         others = [executor.submit(share, parts.pop) for _ in range(1, min(self.n_threads, n_parts))]
         try:
             share(parts.popleft)
         finally:
             for other in others:
-                other.exception()  # waits: no task may outlive this call, not even after an interrupt
+                other.exception()  # blocks until its end: no task may outlive this call, even after an interrupt
         for other in others:
             other.result()
 
     def map_chunks(self, n: int, task: Callable[[int, int], object]) -> None:
-        """Call task(first, last) for chunks of CHUNK_SIZE that make up 0 ... n - 1."""
+        """Call task(first, last) for the chunks first ... last - 1 of CHUNK_SIZE numbers of 0 ... n - 1."""
         self.each(-(-n // CHUNK_SIZE), lambda part: task(part * CHUNK_SIZE, min((part + 1) * CHUNK_SIZE, n)))
 
     def close(self) -> None:
-        """Stop the threads; the pool cannot start them again."""
+        """Stop the threads for good."""
         with self._lock:
             self._is_closed = True
         if self._executor is not None:
             self._executor.shutdown()
 
     def _started(self) -> ThreadPoolExecutor:
-        """Return the executor, which the first call makes."""
+        """Return the executor; the first call creates it."""
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("a pool cannot start threads after shutdown")
@@ -173,7 +180,7 @@ class Pool:
             return self._executor
 
     def _begin_thread(self) -> None:
-        """Prepare one of the threads."""
+        """Set the rank and the BLAS limit of a new thread."""
         self._local.rank = next(self._ranks)
         limit_blas_of_thread()
 
@@ -185,17 +192,17 @@ class Pool:
 
 
 _lock = Lock()
-_before: list[
-    tuple[Any, int]
-] = []  # libraries limited by concurrent holders, and their former numbers of threads
-_count = 0
-if hasattr(os, "register_at_fork"):  # a child process would deadlock on a thread that it does not have
+_before: list[tuple[LibController, int]] = []  # limited libraries, and their former numbers of threads
+_count = 0  # number of concurrent limits
+if hasattr(
+    os, "register_at_fork"
+):  # a child process would deadlock on the lock of a thread that it does not have
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Limit BLAS to one thread until the last of the concurrent holders, of any thread, leaves."""
+    """Limit BLAS to one thread until the last concurrent context of all threads ends."""
     global _count
     with _lock:
         _count += 1
@@ -216,14 +223,14 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def limit_blas_of_thread() -> None:
-    """Limit the calling thread to one BLAS thread permanently, if the library has a limit for each thread."""
+    """Limit the calling thread to one BLAS thread for good, if the library has a limit for each thread."""
     with _lock:
         _limit(of_thread=True)
 
 
-def _limit(of_thread: bool) -> list[tuple[Any, int]]:
-    """Limit the libraries with a limit for each thread, or those with one for all, to one thread; return the former
-    limits."""
+def _limit(of_thread: bool) -> list[tuple[LibController, int]]:
+    """Limit the libraries that have a limit for each thread, or those that have one for the process, to one thread;
+    return the former limits."""
     libraries = [
         library
         for library in _controller(len(sys.modules)).lib_controllers
@@ -234,22 +241,22 @@ def _limit(of_thread: bool) -> list[tuple[Any, int]]:
     return before
 
 
-def _set(limits: list[tuple[Any, int]]) -> None:
-    """Set numbers of threads, and take over their control: from 3.8 on threadpoolctl lets the first thread of a process
-    that sets them do so, and ignores all others in silence."""
+def _set(limits: list[tuple[LibController, int]]) -> None:
+    """Set numbers of threads after taking over their control: threadpoolctl (from 3.8 on) lets only the first thread
+    of a process that sets a number do so, and ignores other threads without a warning."""
     for library, n_threads in limits:
         _release(library)
         library.set_num_threads(n_threads)
 
 
-def _release(library: Any) -> None:
-    """Leave the control of a library's limit to the next thread that sets it."""
+def _release(library: LibController) -> None:
+    """Let the next thread that sets the limit of a library do so."""
     if hasattr(library, "clear_controlling_thread") and library.threading_layer != "openmp":
         library.clear_controlling_thread(force=True)
 
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Return the loaded BLAS libraries, searched again (3 ms) if modules have been imported since; a library that was
-    loaded otherwise is found at the next import."""
+    """Return the loaded BLAS libraries. They are searched again, in 3 ms, if modules have been imported since; one that
+    was loaded otherwise is found after the next import."""
     return ThreadpoolController()

@@ -153,7 +153,7 @@ def test_halfspace():
     np.testing.assert_allclose(moved, (moved @ normal / (normal @ normal))[:, None] * normal, atol=1e-9)
     np.testing.assert_allclose(project_halfspace([1.0, 1.0], [1e-200, 0.0], 0.0), [0.0, 1.0])
     np.testing.assert_array_equal(project_halfspace([1.0, 1.0], [0.0, 0.0], 0.0), [1.0, 1.0])
-    with pytest.raises(InputError, match="half-space with points"):
+    with pytest.raises(InputError, match="half-spaces that are not empty"):
         project_halfspace([1.0], [0.0], -1.0)
 
 

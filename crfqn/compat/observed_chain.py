@@ -71,7 +71,7 @@ class ObservedFeatures:
         if not settings.all_possible_transitions or self.min_freq > 0:
             to = ends_of(store.offsets)[2]
             edges = self._frequent(chain.edge_layout.numbers(targets[to - 1], targets[to]), None)
-        return Support(chain.n_states * n_features, chain.n_edges, nodes, edges)
+        return Support(chain.n_states * n_features, chain.edge_layout.size, nodes, edges)
 
     def _frequent(self, coords: Coords, values: NDArray[np.float64] | None) -> Coords:
         """Return the coordinates whose values (None: 1 each) sum up to at least `min_freq`, sorted."""

@@ -134,7 +134,7 @@ def chain_of(
 ) -> Chain:
     """Return the chain over items; matrix : (N, F), whose columns of bigram features are used."""
     columns = space.bigram_columns
-    contexts = Contexts.of_columns(matrix, columns, space.n_states) if columns.size else None
+    contexts = Contexts.from_columns(matrix, columns, space.n_states) if columns.size else None
     return Chain(offsets, space.n_states, rules=rules, contexts=contexts)
 
 
@@ -154,7 +154,7 @@ def observed(
     n_nodes = support.n_node_coords + chain.n_states * space.n_dense
     only_bigrams = () if space.vocabulary is None else space.vocabulary.only_bigram_columns
     n_empty = chain.n_states * len(only_bigrams)
-    support = replace(support, n_node_coords=n_nodes, n_edges=chain.n_edges, n_empty=n_empty)
+    support = replace(support, n_node_coords=n_nodes, n_edges=chain.edge_layout.size, n_empty=n_empty)
     return possible_support(space, support)
 
 

@@ -1,22 +1,27 @@
-"""Numba kernels: arrays, scalars and NamedTuples of them in, arrays out; no exceptions, no prints.
+"""Numba kernels: functions of arrays, scalars and NamedTuples of these that return arrays and raise nothing.
 
-Three decorators say who calls a function. Each takes two options, and this is the one place for the compiler's flags.
+A decorator states where a function is called from. All flags of the compiler are set in this file.
 
-    kernel      Python and other kernels; its machine code is kept on disk: compilation is part of the user's time
-    subkernel   kernels only: a call from Python would crash
-    inner       kernels only, copied into each caller: for loops within loops, where a call costs 30 ns
+    kernel      called by Python and by other kernels; its machine code is cached on disk
+    subkernel   called by kernels only: a call from Python would crash
+    inner       called by kernels only and copied into each caller, for inner loops: a call costs 30 ns
 
-    sums     ANY_ORDER, the default: sums may be re-associated, and so vectorised; NaN and infinity keep their meaning.
-             FUSED: multiply-adds may be fused, nothing is re-associated. IN_ORDER: neither; also for sums of gathered
-             numbers, which re-association turns into vector gathers, four times slower than loads
-    counts   whether references to arrays are counted. False, as always of `inner`, is for functions called a hundred
-             thousand times a second, since every slice is a reference; such a function makes no array, and returns
-             one only to functions that do not count either
+Each decorator has two options.
 
-`nogil` lets the thread pool run one kernel on several parts at once.
+    sums     ANY_ORDER (default): sums may be re-associated and therefore vectorised; NaN and infinity stay exact.
+             FUSED: multiply-adds may be fused, nothing is re-associated.
+             IN_ORDER: neither. Sums of gathered numbers need it too: re-association turns the loads into vector
+             gathers, which are four times slower
+    counts   whether references to arrays are counted, which every slice costs. False is for functions that are called
+             100,000 times a second; `inner` always has False. Such a function allocates no array, and returns one only
+             to functions that do not count either
+
+`nogil` lets the thread pool run a kernel on several parts in parallel.
 """
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import numba
 
@@ -25,14 +30,18 @@ from crfqn.kernels.numba_internals import KernelCache, KernelCompiler, LinkedCom
 ANY_ORDER: frozenset[str] = frozenset({"reassoc", "contract", "arcp", "nsz"})
 FUSED: frozenset[str] = frozenset({"contract"})
 IN_ORDER: frozenset[str] = frozenset()
-FLAGS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+COMPILER_FLAGS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+Compiled: TypeAlias = Callable[..., Any]  # a function that numba types at each call, or a decorator of one
 
 
-def kernel(function: Any = None, *, sums: frozenset[str] = ANY_ORDER, counts: bool = True) -> Any:
-    """Compile for Python and for kernels, cached on disk where a folder for it can be written."""
+def kernel(
+    function: Compiled | None = None, *, sums: frozenset[str] = ANY_ORDER, counts: bool = True
+) -> Compiled:
+    """Compile a function for Python and for kernels; cache its machine code on disk if a folder can be written."""
     if function is None:
         return lambda function: kernel(function, sums=sums, counts=counts)
-    flags = {"pipeline_class": KernelCompiler, "_nrt": counts, "fastmath": set(sums), **FLAGS}
+    flags = {"pipeline_class": KernelCompiler, "_nrt": counts, "fastmath": set(sums), **COMPILER_FLAGS}
     dispatcher = numba.njit(**flags)(function)
     if numba.config.DISABLE_JIT:
         return dispatcher
@@ -44,22 +53,24 @@ def kernel(function: Any = None, *, sums: frozenset[str] = ANY_ORDER, counts: bo
 
 
 def subkernel(
-    function: Any = None, *, sums: frozenset[str] = ANY_ORDER, counts: bool = True, is_inner: bool = False
-) -> Any:
-    """Compile for kernels only, as part of their code."""
+    function: Compiled | None = None,
+    *,
+    sums: frozenset[str] = ANY_ORDER,
+    counts: bool = True,
+    is_inner: bool = False,
+) -> Compiled:
+    """Compile a function for kernels only, as part of their code."""
     if function is None:
         return lambda function: subkernel(function, sums=sums, counts=counts, is_inner=is_inner)
-    # _nrt is given in any case: a caller's would be taken over.
+    # _nrt is always set: otherwise the function would inherit the caller's.
     flags = {
         "pipeline_class": LinkedCompiler,
         "_nrt": counts,
         "fastmath": set(sums),
         "forceinline": is_inner,
-        **FLAGS,
+        **COMPILER_FLAGS,
     }
     return numba.njit(no_cpython_wrapper=True, **flags)(function)
 
 
-def inner(function: Any = None, *, sums: frozenset[str] = ANY_ORDER) -> Any:
-    """Copy into the kernels that call it."""
-    return subkernel(function, sums=sums, counts=False, is_inner=True)
+inner = partial(subkernel, counts=False, is_inner=True)  # copied into the kernels that call it

@@ -1,20 +1,22 @@
 """Curvature from sparse columns: ranges of features, rows of sampled positions, the sparse token-wise model.
 
-A feature's expected count in item i differs by at most sum_t |x_tf| between two distributions; its square, summed over
-the items, bounds how far the gradient is from that at the optimum, given the duality gap (Ghaoui, Viallon and Rabbani
-2012; Ndiaye et al. 2017).
+Ranges. Between two distributions the expected count of feature f in item i differs by sum_t |x_tf| or less. With the
+duality gap, the sum of the squares over the items bounds the distance of the gradient from the gradient at the optimum
+(Ghaoui, Viallon and Rabbani 2012; Ndiaye et al. 2017).
 
-The sparse token-wise model of the Hessian is sums over the pairs of active coordinates that occur at one position: most
-pairs of words never occur together. Work: half the sum over positions of (active coordinates there)^2, whatever the
-size of the model: rows are written from the diagonal on, and `write_whole` mirrors them, each entry once, where it
-stays.
+Sparse model. An entry (a, b) of the token-wise model of the Hessian is a sum over the positions that have both
+coordinates, and for nearly all pairs of words there is no such position. The work is half the sum over positions of
+(number of active coordinates)^2: rows start at the diagonal, and `write_whole` mirrors each entry once.
 
-Shapes: n active coordinates of nodes, S sampled positions; store arrays as in `sparse.py`; `place` int32 (N,) is a
-position's number among the sampled, or -1. What each sampled position has is a compressed list of M entries: `starts`
-int64 (S + 1,), and by entry `members` int32, the coordinate, `x` float64, its value times the root of the position's
-weight, and `x_p`, that times its state's marginal. Where a coordinate is found in these lists is compressed too:
-`offsets` int64 (n + 1,), and by occurrence `entries` int64 (M,), the entry itself, and `stops` int64 (M,), the end of
-its list.
+Shapes: n active coordinates of nodes, N positions, S of them sampled; arrays of the features as in `sparse.py`.
+
+    place    int32 (N,): the number of a position among the sampled ones, or -1
+    starts   int64 (S + 1,): the M entries of sampled position s are starts[s] ... starts[s + 1] - 1
+    members  int32 (M,): the coordinate of an entry
+    x, x_p   float64 (M,): its value times the root of the position's weight; x times the marginal of its state
+    offsets  int64 (n + 1,): the occurrences of coordinate a are offsets[a] ... offsets[a + 1] - 1
+    entries  int64 (M,): the entry of an occurrence
+    stops    int64 (M,): the end of the list that has this entry
 """
 
 from typing import NamedTuple
@@ -26,8 +28,8 @@ from crfqn.kernels import IN_ORDER, inner, kernel
 
 @kernel(sums=IN_ORDER, counts=False)
 def square_ranges(first, last, indptr, indices, values, item_of, weights, out):
-    """out[f] = sum_i weights[i] (sum_{t in item i} |x_tf|)^2 for f = first ... last - 1; item_of : int64 (N,),
-    positions' items."""
+    """out[f] = sum_i weights[i] (sum_{t in item i} |x_tf|)^2 for f = first ... last - 1; item_of : int64 (N,), the item
+    of each position."""
     for f in range(first, last):
         total, size, item = 0.0, 0.0, -1
         for e in range(indptr[f], indptr[f + 1]):
@@ -42,8 +44,8 @@ def square_ranges(first, last, indptr, indices, values, item_of, weights, out):
 
 @kernel
 def gather_features(first, last, features, place, indptr, indices, values, out):
-    """out[i, place[t]] = x_{t,f} for f = features[i] and the sampled positions t, those with place[t] >= 0; out :
-    float32 (features, sampled positions), zero before."""
+    """out[i, place[t]] = x_{t,f} for f = features[i] and the sampled positions t; out : float32 (features, S), zeros
+    on entry."""
     for i in range(first, last):
         for e in range(indptr[features[i]], indptr[features[i] + 1]):
             t = place[indices[e]]
@@ -51,19 +53,24 @@ def gather_features(first, last, features, place, indptr, indices, values, out):
                 out[i, t] = np.float32(values[e]) if values.size > 0 else np.float32(1.0)
 
 
-FAINT = 1e-4  # a state of a smaller marginal is left out; where positions are decided, that is nine of ten
-SCAN = 4  # a row is scanned as a whole where more than a quarter of it may be filled
+# States with a smaller marginal are omitted from the model: nine of ten states if the labels are nearly certain.
+MIN_MARGINAL = 1e-4
+# The whole row is scanned for its nonzeros if more than 1 / ROW_SCAN_RATIO of it may be filled; otherwise the lists are
+# read a second time.
+ROW_SCAN_RATIO = 4
 
 
 @kernel(sums=IN_ORDER)
 def count_present(features, rows, indptr, indices, place, marginals, counts):
-    """counts[s] += the coordinates whose feature is at s and whose state's marginal, float64 (states, S), is >= FAINT
-    there; rows : int64 (n,), each coordinate's row of `marginals`."""
+    """counts[s] += the number of coordinates whose feature occurs at s and whose state has a marginal >= MIN_MARGINAL.
+
+    marginals : float64 (states, S); rows : int64 (n,), the row of each coordinate in `marginals`
+    """
     for a in range(features.size):
         p = marginals[rows[a]]
         for e in range(indptr[features[a]], indptr[features[a] + 1]):
             s = place[indices[e]]
-            if s >= 0 and p[s] >= FAINT:
+            if s >= 0 and p[s] >= MIN_MARGINAL:
                 counts[s] += 1
 
 
@@ -71,15 +78,17 @@ def count_present(features, rows, indptr, indices, place, marginals, counts):
 def list_members(
     features, rows, indptr, indices, values, place, roots, marginals, starts, members, x, x_p, offsets, entries, stops
 ):  # fmt: skip
-    """Fill the lists of all sampled positions, coordinate by coordinate, and note where each coordinate is in them;
-    rows : of `marginals`, roots : float64 (S,), of the weights."""
+    """Fill the lists of all sampled positions, coordinate by coordinate, and those of the occurrences.
+
+    rows, marginals : as in `count_present`; roots : float64 (S,), square roots of the weights
+    """
     ends, o = starts[:-1].copy(), 0
     offsets[0] = 0
     for a in range(features.size):
         p = marginals[rows[a]]
         for e in range(indptr[features[a]], indptr[features[a] + 1]):
             s = place[indices[e]]
-            if s >= 0 and p[s] >= FAINT:
+            if s >= 0 and p[s] >= MIN_MARGINAL:
                 m = ends[s]
                 members[m] = a
                 x[m] = roots[s] * (values[e] if values.size > 0 else 1.0)
@@ -92,7 +101,8 @@ def list_members(
 
 @kernel
 def measure_rows(offsets, entries, stops, x, x_p, pairs, diagonal):
-    """pairs[a] = entries from a's own to the end of each list that has a, diagonal[a] = sum_s x_a^2 (p_a - p_a^2)."""
+    """pairs[a] = the number of entries from a's to the end of each list that has a; diagonal[a] = sum_s x_a^2 (p_a -
+    p_a^2)."""
     for a in range(pairs.size):
         n, total = 0, 0.0
         for o in range(offsets[a], offsets[a + 1]):
@@ -104,7 +114,7 @@ def measure_rows(offsets, entries, stops, x, x_p, pairs, diagonal):
 
 @inner
 def move_entry(b, row, limit, end, out_indices, out_data):
-    """Write row[b] at `end` unless its size is within `limit`, and clear it; returns the new end."""
+    """Write row[b] at `end` if |row[b]| > limit, and clear it; return the new end."""
     if row[b] != 0.0:
         if abs(row[b]) > limit:
             out_indices[end], out_data[end] = b, row[b]
@@ -120,10 +130,14 @@ def write_rows(
 ):  # fmt: skip
     """Write the rows a = first ... last - 1 from the diagonal on: sum_s x_a x_b (P(a and b) - p_a p_b).
 
-    P is p_a where b's state is a's, p_b where it is below, and 0 where the two exclude each other. An entry within
-    limits[a] limits[b] is left out; a row's first entry is its diagonal, always.
-    own, bounds : int (n,), the number of each coordinate's state; where those of each state begin, and the end
-    below_indptr, below : the states below each, compressed; pairs : of `measure_rows`; ends : of the rows, out
+    P(a and b) is p_a if both coordinates have the same state, p_b if the state of b is below that of a in the taxonomy,
+    and 0 if the states exclude each other. Entries of size <= limits[a] limits[b] are omitted, except for the diagonal,
+    which is the first entry of every row.
+
+    own : int (n,), the number of each coordinate's state
+    bounds : the first coordinate of each state, and n
+    below_indptr, below : the states below each state, compressed
+    pairs : as `measure_rows` writes them; ends : the end of each row, out
     """
     n = limits.size
     row, is_below = np.zeros(n), np.zeros(bounds.size - 1, np.bool_)
@@ -151,7 +165,7 @@ def write_rows(
         out_indices[end], out_data[end] = a, row[a]
         end += 1
         row[a] = 0.0
-        if SCAN * pairs[a] > n - a:
+        if ROW_SCAN_RATIO * pairs[a] > n - a:
             for b in range(a + 1, n):
                 end = move_entry(b, row, limits[a] * limits[b], end, out_indices, out_data)
         else:
@@ -163,7 +177,7 @@ def write_rows(
 
 
 class CompressedRows(NamedTuple):
-    """Rows of a compressed matrix: int64 (n + 1,), int32 and float32."""
+    """Rows of a compressed matrix: indptr int64 (n + 1,), indices int32, data float32."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -172,10 +186,13 @@ class CompressedRows(NamedTuple):
 
 @kernel
 def count_whole(nodes, beside, among, ends):
-    """Count the entries of each row that `write_whole` writes: ends, int (n + n_edges + 1,) zeros, gets where each row
-    but the first begins, one place late."""
+    """Count the entries of each row that `write_whole` writes; ends : int (n + n_edges + 1,), zeros on entry.
+
+    On return ends[a + 1] is the begin of row a. `write_whole` advances it to the end of the row, which is the begin of
+    row a + 1.
+    """
     n, n_edges = nodes.indptr.size - 1, among.shape[0]
-    # A row's length is kept two places on: the place before it will be where the row is written next.
+    # The length of row a goes to ends[a + 2]: the cumulated sums are then the begins of the rows, shifted by one.
     for a in range(n):
         length = nodes.indptr[a + 1] - nodes.indptr[a] + beside.indptr[a + 1] - beside.indptr[a]
         if a + 2 < ends.size:
@@ -195,11 +212,13 @@ def count_whole(nodes, beside, among, ends):
 
 @kernel(sums=IN_ORDER)
 def write_whole(nodes, beside, among, scale, diagonal, ends, out_indices, out_data):
-    """Write D M D, its diagonal replaced, M the symmetric matrix of nodes and edges: rows in ascending order.
+    """Write the rows of D M D in ascending order, with another diagonal; M is the symmetric matrix of nodes and edges.
 
-    nodes, beside : Rows (n), from the diagonal on, the diagonal the first of each; the columns of the edges
-    among, scale : float64 (n_edges, n_edges), symmetric; float32 (n + n_edges,), D; diagonal : float64, as long
-    ends : as `count_whole` leaves them; afterwards row a is ends[a] ... ends[a + 1] of out_indices and out_data
+    nodes : CompressedRows of n nodes, from the diagonal on; the diagonal is the first entry of each row
+    beside : CompressedRows of n nodes, their columns of the edges
+    among : float64 (n_edges, n_edges), symmetric, of the edges
+    scale, diagonal : float32 (n + n_edges,), D, and float64, the new diagonal
+    ends : from `count_whole`; on return row a is ends[a] ... ends[a + 1] of out_indices and out_data
     """
     n, n_edges = nodes.indptr.size - 1, among.shape[0]
     for a in range(n):
@@ -226,22 +245,24 @@ def write_whole(nodes, beside, among, scale, diagonal, ends, out_indices, out_da
         ends[a + 1] = at
 
 
-# Curvature of edge weights from node marginals alone, as if neighbouring positions were independent, for the models of
-# the Hessian (`objectives/marginals.py`). Position t then adds to the variance of the number of transitions e = (k, l)
+# Curvature of edge weights, for the models of the Hessian (`objectives/marginals.py`). It uses node marginals only, as
+# if neighbouring positions were independent. Position t then adds to the variance of the number of transitions (k, l)
 #
 #     v' C_t v + C_t(k, k) C_{t+1}(l, l),   v = p_{t+1}(l) at k + p_{t-1}(k) at l,   C_t = diag p_t - p_t p_t'
 #
-# (Hoeffding's decomposition: the parts of each end alone, and the rest that takes both). The expected number of
-# transitions, an upper bound, is 50 times as large where labels are certain (CoNLL-2000): steps along edges were as
-# many times too short. K states, N positions, S sampled positions, E edges.
+# by Hoeffding's decomposition: the terms of each end alone, and the remaining term of both. The expected number of
+# transitions is an upper bound of the variance, but far too large if the labels are nearly certain.
+# Shapes: K states, N positions, S sampled positions, E edges.
 
 
 class TransitionCounts(NamedTuple):
-    """The edges that sampled positions allow, from here to a neighbour or from there to here, in compressed lists.
+    """The edges between each sampled position and one of its neighbours, as compressed lists of M entries.
 
-    ends : int64 (S + 1,), where each position's list begins
-    edges : int32 (M,), the edges, and `here` int64 (M,), the state that each has at the position
-    q : float64 (M,), the neighbour's marginal of the edge's other state; `mean`, that times the position's own marginal
+    ends : int64 (S + 1,), the list of position s is ends[s] ... ends[s + 1] - 1
+    edges : int32 (M,)
+    here : int64 (M,), the state of the edge at the position
+    q : float64 (M,), the marginal of the edge's other state at the neighbour
+    mean : float64 (M,), q times the marginal of `here` at the position
     """
 
     ends: np.ndarray
@@ -255,13 +276,13 @@ class TransitionCounts(NamedTuple):
 def edge_curvatures(first, last, offsets, targets, residual, inverse_weights, work, out):
     """out[k, l] += weight times the variance of the edge k -> l, over the items first ... last - 1.
 
-    With p the marginals of a position, v = p (1 - p), a and b those of its neighbours behind and before, that is a sum
-    of products of a number of k and one of l,
+    With the marginals p of a position, a of the next, b of the previous one, and v = p (1 - p), the variance is a sum
+    of products of a factor of k and a factor of l,
 
-        v(k) a(l) + b(k)^2 v(l) - 2 p(k) b(k) p(l) a(l),   and 2 p(k) a(k) b(k) more where k = l.
+        v(k) a(l) + b(k)^2 v(l) - 2 p(k) b(k) p(l) a(l),   plus 2 p(k) a(k) b(k) if k = l.
 
-    p is read off residual, float64 (K, N), weight (p - observed); inverse_weights : float64 (N,); work : (5, K), any
-    numbers; out : (K, K).
+    residual : float64 (K, N), weight (p - observed), from which p is computed
+    inverse_weights : float64 (N,); work : float64 (5, K), workspace; out : float64 (K, K)
     """
     n_states = residual.shape[0]
     before, here, after, variance, both = work[0], work[1], work[2], work[3], work[4]
@@ -292,25 +313,27 @@ def edge_curvatures(first, last, offsets, targets, residual, inverse_weights, wo
 
 @kernel
 def count_transitions(here, there, p, neighbours, owners, starts, places, counts):
-    """counts[t] += the number of edges e with p_t(here[e]) q_t(there[e]) >= FAINT, q the neighbours' marginals.
+    """counts[t] += the number of edges e with p_t(here[e]) q_t(there[e]) >= MIN_MARGINAL.
 
-    here, there : int (E,), states; p, neighbours : float64 (K, S)
-    owners : int64 (E,), the bigram feature of each edge, 0 for none; places[starts[f]] ... are where feature f is
+    here, there : int (E,), the states of each edge at the position and at its neighbour
+    p, neighbours : float64 (K, S), marginals of the positions, and q, those of their neighbours
+    owners : int64 (E,), the bigram feature of each edge, 0 for none
+    starts, places : the positions of feature f are places[starts[f]] ... places[starts[f + 1] - 1]
     """
     for e in range(here.size):
         if owners[e] == 0:
             for t in range(counts.size):
-                counts[t] += p[here[e], t] * neighbours[there[e], t] >= FAINT
+                counts[t] += p[here[e], t] * neighbours[there[e], t] >= MIN_MARGINAL
         else:
             for i in range(starts[owners[e]], starts[owners[e] + 1]):
                 t = places[i]
-                counts[t] += p[here[e], t] * neighbours[there[e], t] >= FAINT
+                counts[t] += p[here[e], t] * neighbours[there[e], t] >= MIN_MARGINAL
 
 
 @kernel
 def list_transitions(here, there, p, neighbours, owners, starts, places, ends, found, values):
-    """List by position the edges that `count_transitions` counts, and q_t(there[e]) of each; ends : int64 (S + 1,),
-    where each position's list of `found` and `values` begins."""
+    """List by position the edges that `count_transitions` counts in `found`, and their q_t(there[e]) in `values`; ends
+    : int64 (S + 1,), the begin of each position's list."""
     heads = ends[:-1].copy()
     for e in range(here.size):
         is_everywhere = owners[e] == 0
@@ -318,7 +341,7 @@ def list_transitions(here, there, p, neighbours, owners, starts, places, ends, f
         for i in range(first, last):
             t = i if is_everywhere else places[i]
             q = neighbours[there[e], t]
-            if p[here[e], t] * q >= FAINT:
+            if p[here[e], t] * q >= MIN_MARGINAL:
                 found[heads[t]], values[heads[t]] = e, q
                 heads[t] += 1
 
@@ -327,9 +350,11 @@ def list_transitions(here, there, p, neighbours, owners, starts, places, ends, f
 def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, model):
     """model += sum_t share_t (v' C_t v + C_t(k, k') C_{t+1}(l, l')) for all pairs of edges (k, l), (k', l').
 
-    What two outgoing edges share by the first term of each part cancels, so that only the last one is left of it.
-    outgoing, incoming : Transitions, v by the edge's first and by its second state; model : float64 (E, E)
-    here, after : float64 (K, S), marginals of the positions and of those behind them; shares : float64 (S,)
+    For two outgoing edges all but the last terms of the two products cancel; the loop over `other` adds these.
+
+    outgoing, incoming : TransitionCounts, edges whose first or whose second state is at the position
+    here, after : float64 (K, S), marginals of the positions and of the next ones
+    shares : float64 (S,); model : float64 (E, E)
     """
     for t in range(shares.size):
         for o in range(outgoing.ends[t], outgoing.ends[t + 1]):
@@ -357,16 +382,19 @@ def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, 
 
 @kernel(sums=IN_ORDER)
 def write_edge_columns(
-    first, last, offsets, entries, places, x_p, roots, states, outgoing, incoming, limits, least, ends,
+    first, last, offsets, entries, places, x_p, roots, states, outgoing, incoming, limits, edge_limits, ends,
     out_indices, out_data,
 ):  # fmt: skip
-    """Write what the coordinates a = first ... last - 1 of nodes have in common with each edge: rows of a CSR matrix.
+    """Write the covariances of the node coordinates a = first ... last - 1 with each edge: rows of a CSR matrix.
 
-    That is sum_t x_ta p_t(k) (v_t(k) - mean_t), k = states[a]; an entry within limits[a] least[e] is left out.
-    places : int32 (M,), the position of each entry of `list_members`; roots : float64 (S,), of the positions' shares
-    states, least, ends : int64 (n,); float64 (E,); int64 (last - first,), where each row ends, out
+    A covariance is sum_t x_ta p_t(k) (v_t(k) - mean_t), k = states[a]. Entries of size <= limits[a] edge_limits[e] are
+    omitted.
+
+    places : int32 (M,), the position of each entry of `list_members`
+    roots : float64 (S,), square roots of the positions' shares
+    states : int64 (n,); edge_limits : float64 (E,); ends : int64 (last - first,), the end of each row, out
     """
-    row, end = np.zeros(least.size), 0
+    row, end = np.zeros(edge_limits.size), 0
     for a in range(first, last):
         for o in range(offsets[a], offsets[a + 1]):
             m = entries[o]
@@ -376,8 +404,8 @@ def write_edge_columns(
                 for i in range(lists.ends[t], lists.ends[t + 1]):
                     own = lists.q[i] if lists.here[i] == states[a] else 0.0
                     row[lists.edges[i]] += scale * (own - lists.mean[i])
-        for e in range(least.size):
-            if abs(row[e]) > limits[a] * least[e]:
+        for e in range(edge_limits.size):
+            if abs(row[e]) > limits[a] * edge_limits[e]:
                 out_indices[end], out_data[end] = e, row[e]
                 end += 1
             row[e] = 0.0

@@ -1,29 +1,31 @@
-"""Forward-backward over some items: everything that one inference pass over a chain returns.
+"""Forward-backward over some items of a chain: log partitions, marginals, expected scores and counts of one pass.
 
-Scaled recursions (Rabiner 1989) rather than logarithms: with a_t, b_t the normalised messages,
+The recursions are scaled (Rabiner 1989), not in logarithms. With the normalised messages a_t and b_t,
 
     forward   a_t(k) = psi_t(k) sum_j a_{t-1}(j) M(j, k) / c_t,     log Z = sum_t (log c_t + shift_t)
     backward  b_t(j) = sum_k M(j, k) u_{t+1}(k),                    u_t(k) = psi_t(k) b_t(k) / c_t
     p_t(k) = a_t(k) b_t(k),    P(y_t = j, y_{t+1} = k) = a_t(j) M(j, k) u_{t+1}(k)
 
 where psi = exp(score - largest score of the position) and M = exp(edge - largest edge). M is a factor of every pair
-marginal, so the edge counts need one outer product sum_t a_t u_{t+1}' and M only once.
+marginal: the edge counts are M times one outer product, sum_t a_t u_{t+1}'.
 
-Where transitions depend on what is observed, M_c = exp(edges of context c - their largest) takes the place of M.
-Positions with the same context share its table, so that exponentials are taken by context, and so are the counts:
-M_c times the sum of a_{t-1} u_t' over its positions t.
+If transitions depend on observed contexts c, M_c = exp(edges of context c - their largest) replaces M. The positions of
+a context share its table: exponentials and counts are computed by context, the counts as M_c times the sum of
+a_{t-1} u_t' over its positions t.
 
-Numerics: a scaled message stays above exp(-(range of the position's scores + 2 range of the edges)). Where that could
-underflow the item is done in logarithms by `logarithms.py`: slow, and hardly ever needed. Scores and edges of -inf
-forbid a state or a transition: psi or M is 0 there, and the ranges are those of the others. Then a message that matters
-may be small however small the ranges: one that has underflowed is missing in the forward recursion and not in the
-backward one, sum_k p_1(k) is no longer 1, and the item is done in logarithms, too.
+Numerics: a scaled message stays above exp(-(range of the position's scores + 2 range of the edges)). If that could
+underflow, `logarithms.py` infers the item, slowly; this is rare. A score or an edge of -inf forbids a state or a
+transition: psi or M is 0, and the ranges leave it out. A relevant message may then underflow whatever the ranges are.
+It underflows in one of the two recursions only, so that sum_k p_1(k) differs from 1; such an item is inferred in
+logarithms, too.
 
-Memory: scores and residual are label-major float64 (K, N), K states, N positions. A chunk of items is copied into rows
-of `width` = K rounded up to LANES, small enough for the L2 cache, so that inner loops run over whole vector registers
-and no short item pays for starting one; the padding stays zero. edges: float64 (K, K), from x to; I items. Tables of C
-contexts: float64 (C, K, K), and table_of int32 (N,), the context of each position, whose table leads to it from the
-position before.
+Memory: a chunk of items is copied into rows of `width` = K rounded up to LANES, small enough for the L2 cache. Inner
+loops run over whole vector registers, and short items share the cost of starting them. The padding stays zero.
+
+    scores, residual   float64 (K, N), label-major; K states, N positions, I items
+    edges              float64 (K, K), from x to
+    tables             float64 (C, K, K), edges of the C contexts, with `table_of` int32 (N,), the context of each
+                       position: its table leads from the previous position to this one
 """
 
 import numpy as np
@@ -32,16 +34,17 @@ from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.logarithms import NO_TABLES, log_item, table_at
 from crfqn.kernels.rows import LANES, add_products, exp_in_place, new_rows
 
-CHUNK = 256  # positions: five arrays of 256 x 32 numbers are 320 KB
-BLOCK = 32  # positions of an outer product: two blocks of 32 x 32 numbers are 16 KB
-LARGEST_RANGE = 600.0  # exp(-600) = 3e-261: far from the smallest normal number even after a product
-AGREEMENT = 1e-9  # of the two recursions on Z: rounding of 100,000 positions is far below
+CHUNK_POSITIONS = 256  # of a chunk, fixed by the L2 cache: five arrays of 256 x 32 numbers are 320 KB
+OUTER_PRODUCT_POSITIONS = 32  # of a block, fixed by the L1 cache: two blocks of 32 x 32 numbers are 16 KB
+MAX_SCORE_RANGE = 600.0  # nats, a numerical guard: exp(-600) = 3e-261 stays a normal number after a product
+# Numerical guard: |sum_k p_1(k) - 1| above this means an underflow. The rounding of 100,000 positions is far below.
+NORMALIZATION_TOLERANCE = 1e-9
 
 
 @subkernel
 def padded_edges(edges):
-    """Return M and its transpose, (width, width), zero in the padding, and the extreme edges: see
-    `exponentiate_edges`."""
+    """Return M and its transpose, (width, width), zero in the padding, and the largest and the smallest edge, as
+    `exponentiate_edges` returns them."""
     width = (edges.shape[0] + LANES - 1) // LANES * LANES
     m, m_transposed = new_rows(width, width), new_rows(width, width)
     largest, smallest = exponentiate_edges(edges, m, m_transposed)
@@ -50,8 +53,8 @@ def padded_edges(edges):
 
 @subkernel(counts=False)
 def exponentiate_edges(edges, m, m_transposed):
-    """Write M = exp(edge - largest) and its transpose; returns the extreme edges. M is zero where an edge is -inf,
-    which does not count as the smallest."""
+    """Write M = exp(edge - largest) and its transpose; return the largest edge and the smallest above -inf. M is zero
+    for an edge of -inf."""
     n_states, largest, smallest = edges.shape[0], -np.inf, np.inf
     for j in range(n_states):
         for k in range(n_states):
@@ -68,8 +71,8 @@ def exponentiate_edges(edges, m, m_transposed):
 
 @subkernel
 def load_scores(scores, start, length, centred, psi, shift, spread):
-    """Write centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk; shift and spread :
-    the largest score of a position, and the largest less the smallest."""
+    """Write centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred) of one chunk; shift, spread : the
+    largest score of each position, and its distance to the smallest above -inf, out."""
     n_states, width = scores.shape[0], psi.shape[1]
     for t in range(length):
         shift[t] = scores[0, start + t]
@@ -96,7 +99,7 @@ def load_scores(scores, start, length, centred, psi, shift, spread):
     for t in range(length):
         for k in range(n_states, width):
             psi[t, k] = 0.0
-        if spread[t] == np.inf:  # the range of the scores above -inf; of the others zeros are written
+        if spread[t] == np.inf:  # scores of -inf: write zeros, and the range of the others
             lowest = 0.0
             for k in range(n_states):
                 if centred[t, k] == -np.inf:
@@ -108,7 +111,7 @@ def load_scores(scores, start, length, centred, psi, shift, spread):
 
 @inner
 def forward_step(t, first, psi, table, n_states, alpha):
-    """Write a_t into alpha[t], from that of the position before unless it is the first; returns c_t."""
+    """Write a_t into alpha[t], from alpha[t - 1] unless t is the first position; return c_t."""
     a, p = alpha[t], psi[t]
     for k in range(a.size):
         a[k] = 1.0 if t == first else 0.0
@@ -126,8 +129,8 @@ def forward_step(t, first, psi, table, n_states, alpha):
 
 @inner
 def backward_step(u, m, m_transposed, context, n_states, b):
-    """b(j) = sum_k M(j, k) u(k), u that of the position behind, whose context it is if M has any."""
-    if m.ndim == 2:  # which is settled at compilation
+    """b(j) = sum_k M(j, k) u(k); u and `context`, if M depends on one, are those of the next position."""
+    if m.ndim == 2:  # decided at compilation
         for j in range(b.size):
             b[j] = 0.0
         add_products(b, m_transposed, 0, n_states, u, 0, 1)
@@ -141,9 +144,9 @@ def backward_step(u, m, m_transposed, context, n_states, b):
 
 @subkernel
 def forward(psi, m, contexts, n_states, alpha, scale):
-    """Run the forward recursion over one item: a_t into alpha, 1 / c_t into scale; returns sum_t log c_t.
+    """Run the forward recursion over one item: write a_t into alpha, 1 / c_t into scale; return sum_t log c_t.
 
-    m, contexts : M, or those of contexts, (C, K, width), and the context of each position (`logarithms.py`)
+    m : M, or M_c of all contexts, (C, K, width); contexts : the context of each position (`logarithms.py`)
     """
     log_scale = 0.0
     for t in range(psi.shape[0]):
@@ -155,7 +158,7 @@ def forward(psi, m, contexts, n_states, alpha, scale):
 
 @subkernel
 def backward(psi, m, m_transposed, contexts, n_states, alpha, scale, p):
-    """Run the backward recursion over one item: node marginals into p, and u_t in the place of psi_t."""
+    """Run the backward recursion over one item: write node marginals into p, and replace psi_t by u_t."""
     length, width = psi.shape
     for t in range(length - 1, -1, -1):
         b, u, a = p[t], psi[t], alpha[t]
@@ -172,14 +175,14 @@ def backward(psi, m, m_transposed, contexts, n_states, alpha, scale, p):
 
 @subkernel
 def add_outer(alpha, u, length, raw, n_states):
-    """raw[j] += sum_t alpha_t(j) u_{t+1} over a chunk, by blocks that stay in the L1 cache; u is zero where an item
-    starts, so no pair crosses items."""
+    """raw[j] += sum_t alpha_t(j) u_{t+1} over a chunk, by blocks that stay in the L1 cache; u is zero at the first
+    position of an item, so that no pair crosses items."""
     rows, width = alpha.shape
     flat = alpha.reshape(rows * width)
-    for block in range(1, length, BLOCK):
-        stop = block + BLOCK if block + BLOCK < length else length
+    for block in range(1, length, OUTER_PRODUCT_POSITIONS):
+        stop = block + OUTER_PRODUCT_POSITIONS if block + OUTER_PRODUCT_POSITIONS < length else length
         for j in range(n_states):
-            # Row e = t + 1 of u belongs to row t of alpha, one width back.
+            # Row e of u is multiplied by row e - 1 of alpha, `width` numbers earlier.
             add_products(raw[j], u, block, stop, flat, j - width, width)
 
 
@@ -198,7 +201,7 @@ def store_marginals(p, start, length, residual):
 
 @subkernel
 def expected_scores(p, centred, shift, length, expected):
-    """expected[t] = sum_k p[t, k] score[t, k] for one chunk; the marginals sum to 1, so the shift is added once."""
+    """expected[t] = sum_k p[t, k] score[t, k] of one chunk; the shift is added once, since the marginals sum to 1."""
     width = p.shape[1]
     for t in range(length):
         total = 0.0
@@ -209,7 +212,7 @@ def expected_scores(p, centred, shift, length, expected):
 
 @subkernel(counts=False)
 def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge_counts):
-    """Multiply an item's marginals by its weight, subtract the observed counts; returns the targets' score."""
+    """Multiply an item's marginals by its weight and subtract the observed counts; return the targets' score."""
     if weight != 1.0:
         for k in range(scores.shape[0]):
             for t in range(start, stop):
@@ -219,7 +222,7 @@ def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge
 
 @subkernel(counts=False)
 def subtract_observed(targets, start, stop, scores, edges, weight, residual, edge_counts):
-    """Subtract an item's observed counts, times its weight; returns the targets' score."""
+    """Subtract an item's observed counts, times its weight; return the targets' score."""
     score = 0.0
     if targets.size > 0:
         for t in range(start, stop):
@@ -233,7 +236,7 @@ def subtract_observed(targets, start, stop, scores, edges, weight, residual, edg
 
 @kernel
 def subtract_all_observed(offsets, targets, scores, edges, weights, residual, edge_counts, target_scores):
-    """Subtract the observed counts of all items, times their weights; writes the targets' scores, float64 (I,)."""
+    """Subtract the observed counts of all items, times their weights; write the targets' scores, float64 (I,)."""
     for i in range(offsets.size - 1):
         target_scores[i] = subtract_observed(
             targets, offsets[i], offsets[i + 1], scores, edges, weights[i], residual, edge_counts
@@ -243,10 +246,11 @@ def subtract_all_observed(offsets, targets, scores, edges, weights, residual, ed
 @kernel
 def segment_messages(cuts, scores, edges, is_backward, before, entering):
     """Run one of the recursions through the segments cuts[s] ... cuts[s + 1] - 1 of an item, the backward one from its
-    end, and write what reaches each segment. float64 (S, K) each, out:
+    end, and write the messages that enter each segment.
 
-    before : the message of the position next to the segment where it comes from, a or psi b, its sum 1
-    entering : the same after the transition, before' M or M before; 1 for the segment where the recursion begins
+    before : float64 (S, K), out: the message of the last position outside the segment, a or psi b, with the sum 1
+    entering : float64 (S, K), out: the same after the transition, before' M or M before; 1 for the segment in which the
+        recursion begins
     """
     m, m_transposed, _, _ = padded_edges(edges)
     if is_backward:
@@ -281,8 +285,8 @@ def segment_messages(cuts, scores, edges, is_backward, before, entering):
 
 @subkernel
 def pass_messages(psi, m, m_transposed, contexts, n_states, alpha, scale, p, weight):
-    """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t, or
-    NaN where they disagree, because a message has underflowed."""
+    """Run both recursions over one item; replace psi by weight * u, zero at the first position. Return sum_t log c_t,
+    or NaN if the recursions disagree because a message has underflowed."""
     length, width = psi.shape
     log_scale = forward(psi, m, contexts, n_states, alpha, scale)
     backward(psi, m, m_transposed, contexts, n_states, alpha, scale, p)
@@ -290,7 +294,7 @@ def pass_messages(psi, m, m_transposed, contexts, n_states, alpha, scale, p, wei
     for k in range(width):
         psi[0, k] = 0.0
         total += p[0, k]
-    if not abs(total - 1.0) < AGREEMENT:
+    if not abs(total - 1.0) < NORMALIZATION_TOLERANCE:
         return np.nan
     if weight != 1.0:
         for t in range(1, length):
@@ -301,10 +305,12 @@ def pass_messages(psi, m, m_transposed, contexts, n_states, alpha, scale, p, wei
 
 @subkernel
 def chunk_end(first, items, offsets):
-    """Return the place behind the largest chunk of neighbours in `items` from place `first` on: at least one item."""
+    """Return the end of the largest chunk of neighbours in `items` that begins at place `first`: one item or more."""
     stop, start = first + 1, offsets[items[first]]
     while (
-        stop < items.size and items[stop] == items[stop - 1] + 1 and offsets[items[stop] + 1] - start <= CHUNK
+        stop < items.size
+        and items[stop] == items[stop - 1] + 1
+        and offsets[items[stop] + 1] - start <= CHUNK_POSITIONS
     ):
         stop += 1
     return stop
@@ -312,8 +318,8 @@ def chunk_end(first, items, offsets):
 
 @subkernel
 def longest_item(items, offsets):
-    """Return the length of the longest of some items, or CHUNK if that is more."""
-    longest = CHUNK
+    """Return the length of the longest of some items, or CHUNK_POSITIONS if that is larger."""
+    longest = CHUNK_POSITIONS
     for i in items:
         length = offsets[i + 1] - offsets[i]
         longest = length if length > longest else longest
@@ -322,7 +328,7 @@ def longest_item(items, offsets):
 
 @subkernel(counts=False)
 def close_edges(raw, m, edges, edge_counts):
-    """raw *= M and edge_counts += raw; returns the expected edge score <edges, raw * M>."""
+    """raw *= M and edge_counts += raw; return the expected edge score <edges, raw>."""
     expected, n_states = 0.0, edges.shape[0]
     for j in range(n_states):
         for k in range(n_states):
@@ -330,7 +336,7 @@ def close_edges(raw, m, edges, edge_counts):
     for j in range(n_states):
         for k in range(n_states):
             edge_counts[j, k] += raw[j, k]
-    # Not in the loop above: a sum beside a store is taken in another order where arrays lie close together in memory.
+    # A separate loop: in a loop that also stores, the order of the sum depends on the arrays' distance in memory.
     for j in range(n_states):
         for k in range(n_states):
             expected += edges[j, k] * raw[j, k] if m[j, k] > 0.0 else 0.0
@@ -339,18 +345,20 @@ def close_edges(raw, m, edges, edge_counts):
 
 @subkernel
 def infer_chunk(
-    first, behind, offsets, scores, m, m_transposed, contexts, largest, ranges, weights,
+    first, stop, offsets, scores, m, m_transposed, contexts, largest, ranges, weights,
     psi, alpha, p, centred, shift, spread, scale, sums,
 ):  # fmt: skip
-    """Run both recursions over the items first ... behind - 1, a chunk: a_t and weight * u_t, zero at an item's first
-    position, into alpha and psi, node marginals into p. Writes log partitions, and NaN for an item whose messages could
-    underflow, of which alpha and psi are left zero, and expected node scores.
+    """Run both recursions over the items first ... stop - 1, a chunk.
 
+    alpha, psi : out: a_t, and weight * u_t, zero at the first position of an item
+    p : out: node marginals
+    sums : out: log partitions and expected node scores. An item whose messages could underflow has a log partition of
+        NaN, and zeros in alpha and psi.
     largest, ranges : float64 (C,), the largest edge of each table, and its distance to the smallest above -inf
     """
     n_states, start = scores.shape[0], offsets[first]
-    load_scores(scores, start, offsets[behind] - start, centred, psi, shift, spread)
-    for i in range(first, behind):
+    load_scores(scores, start, offsets[stop] - start, centred, psi, shift, spread)
+    for i in range(first, stop):
         a, b, widest, steepest, base = offsets[i] - start, offsets[i + 1] - start, 0.0, 0.0, 0.0
         for t in range(a, b):
             widest = spread[t] if spread[t] > widest else widest
@@ -365,7 +373,7 @@ def infer_chunk(
         sums[i, 0] = base
         if a == b:
             continue
-        if widest + 2 * steepest < LARGEST_RANGE:
+        if widest + 2 * steepest < MAX_SCORE_RANGE:
             sums[i, 0] += pass_messages(
                 psi[a:b], m, m_transposed, contexts[start + a : start + b], n_states, alpha[a:b],
                 scale[a:b], p[a:b], weights[i],
@@ -375,8 +383,8 @@ def infer_chunk(
         if np.isnan(sums[i, 0]):
             psi[a:b] = 0.0
             alpha[a:b] = 0.0
-    expected_scores(p, centred, shift, offsets[behind] - start, scale)
-    for i in range(first, behind):
+    expected_scores(p, centred, shift, offsets[stop] - start, scale)
+    for i in range(first, stop):
         total = 0.0
         for t in range(offsets[i] - start, offsets[i + 1] - start):
             total += scale[t]
@@ -385,16 +393,16 @@ def infer_chunk(
 
 @kernel
 def forward_backward(items, offsets, scores, edges, targets, weights, residual, edge_counts, sums):
-    """Run inference over some items of a chain; returns their weighted expected edge score, in nats.
+    """Run inference over some items of a chain; return their weighted expected edge score, in nats.
 
     Parameters
     ----------
     items : int64 (n,), ascending
-    offsets : int64 (I + 1,); targets : int32 (N,), or (0,) where no labels are known; weights : float64 (I,)
-    residual : float64 (K, N), out: weight * (node marginals - observed), of these items' positions only.
-    edge_counts : float64 (K, K), in and out: += weight * (expected - observed) transitions.
+    offsets : int64 (I + 1,); targets : int32 (N,), or (0,) without known labels; weights : float64 (I,)
+    residual : float64 (K, N), out: weight * (node marginals - observed), at the positions of these items only
+    edge_counts : float64 (K, K), in and out: += weight * (expected - observed) transitions
     sums : float64 (I, 3), out, in nats: log partition, expected node score, score of the targets. An item whose
-        messages could underflow has a log partition of NaN, and is left to `infer_in_logarithms`.
+        messages could underflow has a log partition of NaN: `infer_in_logarithms` infers it.
     """
     m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
     largest, ranges = np.full(1, largest_edge), np.full(1, largest_edge - smallest_edge)
@@ -406,8 +414,8 @@ def forward_backward(items, offsets, scores, edges, targets, weights, residual, 
     raw = new_rows(width, width)
     place = 0
     while place < items.size:
-        behind = chunk_end(place, items, offsets)
-        first, stop = items[place], items[behind - 1] + 1
+        next_place = chunk_end(place, items, offsets)
+        first, stop = items[place], items[next_place - 1] + 1
         start, length = offsets[first], offsets[stop] - offsets[first]
         infer_chunk(
             first, stop, offsets, scores, m, m_transposed, NO_TABLES, largest, ranges, weights,
@@ -420,7 +428,7 @@ def forward_backward(items, offsets, scores, edges, targets, weights, residual, 
                 sums[i, 2] = subtract_targets(
                     targets, offsets[i], offsets[i + 1], scores, edges, weights[i], residual, edge_counts
                 )
-        place = behind
+        place = next_place
     return close_edges(raw, m, edges, edge_counts)
 
 
@@ -430,10 +438,10 @@ def forward_backward_tables(
 ):
     """Run both recursions over some items, int64 (n,), ascending, whose edges are the tables of contexts.
 
-    factors, largest, ranges : as of `exponentiate_tables`
-    alpha, u : float64 (N, width), zeros, in and out: a_t, and weight * u_t, zero at an item's first position, of which
-        `add_outer_products` makes the expected transitions
-    marginals, sums : as of `forward_backward` without targets
+    factors, largest, ranges : from `exponentiate_tables`
+    alpha, u : float64 (N, width), zeros on entry, out: a_t, and weight * u_t, zero at the first position of an item;
+        `add_outer_products` computes the expected transitions from them
+    marginals, sums : residual and sums of `forward_backward` without targets
     """
     width = factors.shape[2]
     rows = longest_item(items, offsets)
@@ -441,8 +449,8 @@ def forward_backward_tables(
     shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
     place = 0
     while place < items.size:
-        behind = chunk_end(place, items, offsets)
-        first, stop = items[place], items[behind - 1] + 1
+        next_place = chunk_end(place, items, offsets)
+        first, stop = items[place], items[next_place - 1] + 1
         start, end = offsets[first], offsets[stop]
         infer_chunk(
             first, stop, offsets, scores, factors, factors[0], table_of, largest, ranges, weights,
@@ -453,15 +461,15 @@ def forward_backward_tables(
             for k in range(marginals.shape[0]):
                 for t in range(offsets[i], offsets[i + 1]):
                     marginals[k, t] *= weights[i]
-        place = behind
+        place = next_place
 
 
 @kernel
 def infer_in_logarithms(
     items, offsets, scores, edges, table_of, targets, weights, residual, edge_counts, sums
 ):
-    """Do for some items in logarithms what `forward_backward` leaves, or `forward_backward_tables`, without targets
-    then; returns their weighted expected edge score. edges, edge_counts, table_of : as of `logarithms.py`."""
+    """Infer in logarithms the items that `forward_backward`, or `forward_backward_tables` without targets, has left
+    out; return their weighted expected edge score. edges, edge_counts, table_of : as in `logarithms.py`."""
     n_states, expected = scores.shape[0], 0.0
     for i in items:
         start, length = offsets[i], offsets[i + 1] - offsets[i]
@@ -484,18 +492,20 @@ def infer_in_logarithms(
 
 @kernel
 def exponentiate_tables(first, last, tables, factors, largest, ranges):
-    """Write M of the contexts first ... last - 1 into factors, float64 (C, K, width), zeros in the padding and where a
-    score is -inf; largest, ranges : float64 (C,), out: the largest score, and its distance to the smallest above
-    -inf."""
+    """Write M_c of the contexts first ... last - 1 into factors, float64 (C, K, width), zeros in the padding and for
+    scores of -inf.
+
+    largest, ranges : float64 (C,), out: the largest score, and its distance to the smallest above -inf
+    """
     n_states, width = factors.shape[1:]
     for c in range(first, last):
-        most, least = -np.inf, np.inf
+        high, low = -np.inf, np.inf
         for j in range(n_states):
             for k in range(n_states):
                 score = tables[c, j, k]
-                most = max(most, score)
-                least = min(least, score) if score > -np.inf else least
-        largest[c], ranges[c] = most if most > -np.inf else 0.0, most - least if most > -np.inf else 0.0
+                high = max(high, score)
+                low = min(low, score) if score > -np.inf else low
+        largest[c], ranges[c] = high if high > -np.inf else 0.0, high - low if high > -np.inf else 0.0
         for j in range(n_states):
             for k in range(width):
                 factors[c, j, k] = tables[c, j, k] - largest[c] if k < n_states else -np.inf
@@ -509,7 +519,8 @@ def exponentiate_tables(first, last, tables, factors, largest, ranges):
 def add_outer_products(first, last, starts, places, before, here, sums):
     """sums[c, j, k] += sum_t before[t - 1, j] here[t, k] over the positions t of the contexts first ... last - 1.
 
-    starts, places : int64 (C + 1,) and (n,): places[starts[c]] ... are the positions of context c
+    starts, places : int64 (C + 1,) and (n,): the positions of context c are places[starts[c]] ... places[starts[c + 1]
+        - 1]
     before, here : float64 (N, width); sums : float64 (C, K, K), in and out
     """
     n_states, width = sums.shape[1], here.shape[1]

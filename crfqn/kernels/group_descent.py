@@ -1,15 +1,15 @@
-"""Block coordinate descent on Prox-QN's quadratic model under norms of blocks: `coordinate_descent.py` by whole rows.
+"""Block coordinate descent on Prox-QN's quadratic model under block norms: `coordinate_descent.py` by whole rows.
 
     min_d  g'd + 1/2 d'(B + damping) d + sum_b h_b(w_b + d_b) + l2_b/2 ||w_b + d_b||^2,   B = B0 - Q Q^
 
-with h_b = l1_b ||.||_1 + group_b ||.|| of `row_norm.py`. A block takes the proximal gradient step of a model whose
-curvature is L_b times the identity (Tseng and Yun 2009):
+with h_b = l1_b ||.||_1 + group_b ||.|| of `row_norm.py`. A block takes a proximal gradient step on a model with the
+curvature L_b times the identity (Tseng and Yun 2009):
 
     v = prox_{h / L} (c - slope / L),   c = w_b + d_b,   z = v - c,
 
-which lowers the model where z' B_bb z <= L ||z||^2. The largest entry of B_bb's diagonal is the first L_b, a lower
-bound of what is needed; a step along which B_bb curves more says how much L_b has to grow. Gershgorin's bound of B_bb
-would need no check but is larger, and the steps that much shorter.
+which decreases the model if z' B_bb z <= L ||z||^2. L_b starts from its lower bound, the largest entry of the diagonal
+of B_bb, and grows if B_bb has a larger curvature along z. Gershgorin's bound of B_bb would need no such check, but it
+is larger, and the steps are shorter in proportion.
 
 Shapes: n coordinates of the model, 2m columns of Q. A block's coordinates are `members`, int64.
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.coordinate_descent import (
-    COORDINATE,
+    COORDINATE_OPERATIONS,
     QuadraticModelArrays,
     add_entries,
     add_scaled,
@@ -30,15 +30,20 @@ from crfqn.kernels.coordinate_descent import (
 )
 from crfqn.kernels.row_norm import shrink_block
 
-GROWTH = 1.1  # of L beyond the curvature that refused it
-ROUNDING = 1e-5  # of a curvature with a float32 B0
-# Times the first sweep's largest move: rounding has made B indefinite, and its model has no minimum.
-DIVERGED = 1e6
+BOUND_GROWTH = 1.1  # L_b becomes this factor times the curvature that exceeded it, against repeated growth
+CURVATURE_ROUNDING = 1e-5  # relative rounding error of a curvature with a float32 B0
+# Numerical guard: a move this many times the largest one of the first sweep means that rounding has made B indefinite,
+# so that the model has no minimum.
+DIVERGENCE_RATIO = 1e6
 
 
 class BlockPenalty(NamedTuple):
-    """Blocks (order (n,), starts (n_blocks + 1,), see `penalties.blocks`) and their strengths l1, group, l2
-    (n_blocks,); is_linf : whether the norm is the largest size, not the Euclidean length."""
+    """Blocks and their strengths.
+
+    order, starts : int64 (n,) and (n_blocks + 1,), see `penalties.blocks`
+    l1, group, l2 : float64 (n_blocks,)
+    is_linf : whether the norm is the largest size instead of the Euclidean length
+    """
 
     order: np.ndarray
     starts: np.ndarray
@@ -49,7 +54,7 @@ class BlockPenalty(NamedTuple):
 
 
 class GroupProblem(NamedTuple):
-    """The objective over d; damping, g, w : float64 (n,)."""
+    """The model and the penalty as an objective of d; damping, g, w : float64 (n,)."""
 
     model: QuadraticModelArrays
     penalty: BlockPenalty
@@ -59,8 +64,8 @@ class GroupProblem(NamedTuple):
 
 
 class Direction(NamedTuple):
-    """Direction d, float64 (n,), with d_hat = Q^ d, float64 (2m,), and base_d = B0 d, float32 (n,), kept up to date
-    where B0 is a matrix."""
+    """Direction d, float64 (n,), and its products: d_hat = Q^ d, float64 (2m,), and base_d = B0 d, float32 (n,), which
+    is updated if B0 is a matrix."""
 
     d: np.ndarray
     d_hat: np.ndarray
@@ -68,11 +73,12 @@ class Direction(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Arrays that are used again in every step.
+    """Arrays of all steps.
 
-    bounds, zeros : float64 (n_blocks,), L_b; float64 (n,), zero between calls
-    block : float64 (5, largest block): z, the new weights, the old ones, the slope, scratch
-    secant : float64 (2, 2m), Q^ z and Q' z
+    bounds : float64 (n_blocks,), L_b
+    zeros : float64 (n,), workspace, zero between calls
+    block : float64 (5, largest block): z, the new weights, the old weights, the slope, workspace
+    secant : float64 (2, 2m): Q^ z and Q' z
     """
 
     bounds: np.ndarray
@@ -110,8 +116,8 @@ def base_curvature(model, members, z, zeros):
 
 @inner
 def propose_block(b, members, bound, problem, work):
-    """Fill z, the new weights and the secant products with the step of curvature `bound`, from the old weights and the
-    slope in work.block. Returns ||z||^2, and what damping adds to z' B z."""
+    """Write z, the new weights and the secant products of the step with curvature `bound`, from the old weights and the
+    slope in work.block. Return ||z||^2 and the part of the damping in z' B z."""
     model, penalty, n = problem.model, problem.penalty, members.size
     z, moved, center, slope = work.block[0, :n], work.block[1, :n], work.block[2, :n], work.block[3, :n]
     q_hat_z, q_z = work.secant[0], work.secant[1]
@@ -134,7 +140,8 @@ def propose_block(b, members, bound, problem, work):
 
 @subkernel(counts=False)
 def step_block(b, members, problem, direction, work):
-    """Take a block's step, L_b growing until B curves less along it; d and d_hat follow. Returns ||z||^2."""
+    """Take the step of a block, increasing L_b until it bounds the curvature along z; update d and d_hat. Return
+    ||z||^2."""
     n, model, damping, d = members.size, problem.model, problem.damping, direction.d
     is_matrix = model.dense.shape[0] > 0 or model.indptr.size > 0
     z, moved, center, slope = work.block[0, :n], work.block[1, :n], work.block[2, :n], work.block[3, :n]
@@ -149,21 +156,21 @@ def step_block(b, members, problem, direction, work):
             break
         curved = base_curvature(model, members, z, work.zeros)
         curved += damped - inner_product(work.secant[1], work.secant[0])
-        if not curved > (1.0 + ROUNDING) * work.bounds[b] * square:  # also where there are no numbers left
+        if not curved > (1.0 + CURVATURE_ROUNDING) * work.bounds[b] * square:  # NaN ends the loop, too
             break
-        work.bounds[b] = GROWTH * curved / square
+        work.bounds[b] = BOUND_GROWTH * curved / square
     if not square > 0.0:
         return 0.0
     add_scaled(direction.d_hat, work.secant[0], 1.0)
     for i in range(n):
-        if z[i] != 0.0:  # else d would be rounded anew, and B0 d not follow
+        if z[i] != 0.0:  # otherwise d would be rounded again, without a change of B0 d
             d[members[i]] = moved[i] - problem.w[members[i]]
     return square
 
 
 @subkernel(counts=False)
 def add_moves(members, z, model, base_d):
-    """base_d += the rows of B0 times a block's moves; returns the operations that this takes."""
+    """base_d += the rows of B0 times the moves of a block; return the number of operations."""
     operations = 0.0
     for i in range(members.size):
         j, move = members[i], np.float32(z[i])
@@ -177,7 +184,7 @@ def add_moves(members, z, model, base_d):
 
 @subkernel
 def new_workspace(problem):
-    """Return a `Workspace`; a block's first bound is the largest entry of the diagonal of B_bb + damping."""
+    """Return a `Workspace`; the first bound of a block is the largest diagonal entry of B_bb + damping."""
     penalty, model, n, m = problem.penalty, problem.model, problem.g.size, problem.model.q.shape[1]
     widest = 1
     for b in range(penalty.starts.size - 1):
@@ -193,20 +200,22 @@ def new_workspace(problem):
 
 @kernel
 def descend_groups(subproblem, penalty, d, base_d):
-    """Sweep cyclically over the blocks until the model is solved well enough; returns the number of sweeps, with d = 0
-    where there is no minimum. d, base_d : as in `coordinate_descent.descend`"""
+    """Sweep cyclically over the blocks until the model is solved well enough; return the number of sweeps.
+
+    The sweeps stop as in `coordinate_descent.descend`. d is 0 if the model has no minimum.
+
+    d, base_d : as in `coordinate_descent.descend`
+    """
     model, damping, g, w, limits = subproblem
-    problem, direction = (
-        GroupProblem(model, penalty, damping, g, w),
-        Direction(d, np.zeros(model.q.shape[1]), base_d),
-    )
+    problem = GroupProblem(model, penalty, damping, g, w)
+    direction = Direction(d, np.zeros(model.q.shape[1]), base_d)
     work, first_move = new_workspace(problem), 0.0
     for j in range(g.size):
         if d[j] != 0:
             add_scaled(direction.d_hat, model.q_hat[j], d[j])
-    won, spent = 0.0, limits.step_operations
-    for sweep in range(limits.most):
-        gain, operations, largest_move = 0.0, (COORDINATE + 3.0 * model.q.shape[1]) * g.size, 0.0
+    decrease, spent = 0.0, limits.step_operations
+    for sweep in range(limits.max_sweeps):
+        gain, operations, largest_move = 0.0, (COORDINATE_OPERATIONS + 3.0 * model.q.shape[1]) * g.size, 0.0
         for b in range(penalty.starts.size - 1):
             members = penalty.order[penalty.starts[b] : penalty.starts[b + 1]]
             square = step_block(b, members, problem, direction, work)
@@ -216,11 +225,11 @@ def descend_groups(subproblem, penalty, d, base_d):
                 operations += add_moves(members, work.block[0], model, base_d)
         if sweep == 0:
             first_move = largest_move
-        elif not largest_move <= DIVERGED * first_move:
+        elif not largest_move <= DIVERGENCE_RATIO * first_move:
             d[:] = 0.0
             base_d[:] = 0.0
             return sweep + 1
-        won, spent = won + gain, spent + operations
-        if largest_move == 0.0 or gain * spent < won * operations:
+        decrease, spent = decrease + gain, spent + operations
+        if largest_move == 0.0 or gain * spent < decrease * operations:
             return sweep + 1
-    return limits.most
+    return limits.max_sweeps

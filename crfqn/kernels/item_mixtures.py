@@ -1,11 +1,11 @@
 """Mixtures of items' distributions with their observed labels, a share for each: loops of `objectives/item_bound.py`.
 
-Item i has the share s of its distribution p and 1 - s of its labels y, pi = p(y). Its part of the dual loss, the
-entropy of s p + (1 - s) delta(y), is concave in s, and where its slope is t / c,
+The mixture of item i is s p + (1 - s) delta(y), with its distribution p, its labels y, its share s and pi = p(y). The
+part of the item in the dual loss is the entropy of the mixture, which is concave in s. Its slope is t / c at
 
     s = 1 / (1 - pi + exp(t / (c (1 - pi)) - a)),    a = (H + pi log pi) / (1 - pi).
 
-Shapes: I items, n coordinates. A coordinate has entries of items: its parts of the gradient, sorted by item.
+Shapes: I items, n coordinates. The entries of a coordinate are the parts of its gradient by item, sorted by item.
 """
 
 from typing import NamedTuple
@@ -16,14 +16,16 @@ from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.forward_backward import forward_backward, infer_in_logarithms
 from crfqn.kernels.logarithms import NO_TABLES
 
-LARGEST_SHARE = 4.0  # s > 1 takes from the observed labels; far beyond, rounding of H would count
-LARGEST_EXPONENT = 700.0
-WHOLE_LOOK = 6  # of so many looks at coordinates, one is at all of them
-NEAR = 0.05  # of its bound: how far inside a coordinate is that is looked at in between
+MAX_SHARE = 4.0  # numerical guard: for s far above 1 the rounding of H would dominate
+MAX_EXPONENT = 700.0  # numerical guard: exp(700) is finite
+# One of so many rounds checks all coordinates; the others check those that were outside of their bounds, or less than
+# RECHECK_MARGIN times the bound inside. The last round always checks all.
+FULL_CHECK_INTERVAL = 6
+RECHECK_MARGIN = 0.05
 
 
 class ItemParts(NamedTuple):
-    """Items' parts of gradients, compressed by coordinate.
+    """The parts of the gradients by item, compressed by coordinate.
 
     Attributes
     ----------
@@ -40,8 +42,9 @@ class ItemParts(NamedTuple):
 class Mixtures(NamedTuple):
     """State of all items, float64 (I,) each.
 
-    weights, others : c; 1 - pi, and 0 for items whose share stays 1
-    entropies : a, the conditional entropy of the other labellings, less log(1 - pi)
+    weights : c
+    others : 1 - pi; 0 for items whose share stays 1
+    entropies : a, the conditional entropy of the other labellings minus log(1 - pi)
     slopes, shares : t and s, in and out
     """
 
@@ -54,7 +57,7 @@ class Mixtures(NamedTuple):
 
 @kernel
 def gather_parts(states, features, indptr, indices, values, item_of, residual, parts):
-    """Sum x_tf residual[k, t] over the positions of each item, for nodes (k, f); returns the number of entries."""
+    """Sum x_tf residual[k, t] over the positions of each item, for nodes (k, f); return the number of entries."""
     n = 0
     for j in range(states.size):
         k, f, last = states[j], features[j], -1
@@ -74,8 +77,10 @@ def gather_parts(states, features, indptr, indices, values, item_of, residual, p
 
 @kernel
 def gather_edges(offsets, scores, edges, targets, weights, chosen, parts, products):
-    """Find each item's residuals of the edges `chosen`, int64 (n,), of K K, item by item; parts : float64 (n, I), out;
-    products : float64 (I,), out, the sum of edge scores times residuals over all edges."""
+    """Compute the residuals of some edges, `chosen` int64 (n,) of K K, item by item.
+
+    parts : float64 (n, I), out; products : float64 (I,), out: the sum over all edges of edge score times residual
+    """
     n_states = edges.shape[0]
     counts = np.empty((n_states, n_states))
     residual, sums = np.empty(scores.shape), np.zeros((offsets.size - 1, 3))
@@ -98,7 +103,7 @@ def gather_edges(offsets, scores, edges, targets, weights, chosen, parts, produc
 
 @subkernel
 def coordinate_sum(j, parts, shares):
-    """Return the gradient of coordinate j at the shares."""
+    """Return the gradient of coordinate j at these shares."""
     total = 0.0
     for e in range(parts.starts[j], parts.starts[j + 1]):
         total += parts.values[e] * shares[parts.items[e]]
@@ -107,18 +112,19 @@ def coordinate_sum(j, parts, shares):
 
 @subkernel
 def share_at(i, mixtures):
-    """Return the share at which the slope of item i's part is its t."""
+    """Return the share of item i that belongs to its slope t."""
     others = mixtures.others[i]
     exponent = mixtures.slopes[i] / (mixtures.weights[i] * others) - mixtures.entropies[i]
-    exponent = min(max(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT)
-    return min(1.0 / (others + np.exp(exponent)), LARGEST_SHARE)
+    exponent = min(max(exponent, -MAX_EXPONENT), MAX_EXPONENT)
+    return min(1.0 / (others + np.exp(exponent)), MAX_SHARE)
 
 
 @subkernel
-def meet_bound(j, sign, goal, enough, l2, parts, mixtures, most_steps):
-    """Move the slopes along coordinate j until sign * gradient - l2 * move <= goal, by Newton's method."""
+def meet_bound(j, sign, goal, enough, l2, parts, mixtures, max_steps):
+    """Move the slopes along coordinate j until sign * gradient - l2 * move <= goal + enough, by Newton's method; return
+    the length of the move."""
     moved = 0.0
-    for _ in range(most_steps):
+    for _ in range(max_steps):
         gradient = 0.0
         curvature = l2
         largest = 0.0
@@ -144,15 +150,19 @@ def meet_bound(j, sign, goal, enough, l2, parts, mixtures, most_steps):
 
 
 @subkernel
-def find_outside(look, bounds, tolerance, parts, shares, near, excess):
-    """Return the coordinates outside of their bounds, the farthest first, and write the excess of those looked at: at
-    all in every `WHOLE_LOOK`th look, else at those that were near their bounds then (near : their number first)."""
+def find_outside(round_number, bounds, tolerance, parts, shares, near, excess):
+    """Return the coordinates outside of their bounds, the farthest first.
+
+    Every FULL_CHECK_INTERVAL-th round checks all coordinates and lists those near their bounds in `near`, int64
+    (n + 1,), their number first. The other rounds check only these. excess : float64 (n,), of the checked coordinates,
+    out.
+    """
     n = bounds.size
-    if look % WHOLE_LOOK == 0:
+    if round_number % FULL_CHECK_INTERVAL == 0:
         count = 0
         for j in range(n):
             excess[j] = abs(coordinate_sum(j, parts, shares)) - bounds[j]
-            if excess[j] > -NEAR * bounds[j]:
+            if excess[j] > -RECHECK_MARGIN * bounds[j]:
                 count += 1
                 near[count] = j
         near[0] = count
@@ -161,7 +171,7 @@ def find_outside(look, bounds, tolerance, parts, shares, near, excess):
     count = 0
     for place in range(1, near[0] + 1):
         j = near[place]
-        if look % WHOLE_LOOK != 0:
+        if round_number % FULL_CHECK_INTERVAL != 0:
             excess[j] = abs(coordinate_sum(j, parts, shares)) - bounds[j]
         if excess[j] > tolerance * bounds[j]:
             outside[count], over[count] = j, -excess[j]
@@ -170,24 +180,24 @@ def find_outside(look, bounds, tolerance, parts, shares, near, excess):
 
 
 @kernel
-def project_shares(bounds, l2, parts, mixtures, tolerance, beyond, most_looks):
+def project_shares(bounds, l2, parts, mixtures, tolerance, beyond, max_rounds):
     """Bring the gradients at the shares within their bounds, one coordinate after the other (Hildreth's method).
 
-    bounds : float64 (n,), in and out: with l2 > 0 a bound gives way by l2 times its coordinate's moves
-    tolerance, beyond : the share of its bound by which a gradient may exceed it; how far inside it goes, as a share of
-        the excess
-    most_looks : of looks; in each, coordinates outside move in the order of their excess
+    bounds : float64 (n,), in and out: with l2 > 0 a bound grows by l2 times the moves of its coordinate
+    tolerance : fraction of its bound by which a gradient may exceed it
+    beyond : distance inside the bound to which a gradient is moved, as a fraction of its excess
+    max_rounds : maximum number of rounds; in each one the coordinates outside move in the order of their excess
     """
     near, excess = np.empty(bounds.size + 1, np.int64), np.empty(bounds.size)
-    look = 0
-    while look < most_looks:
-        outside = find_outside(look, bounds, tolerance, parts, mixtures.shares, near, excess)
+    round_number = 0
+    while round_number < max_rounds:
+        outside = find_outside(round_number, bounds, tolerance, parts, mixtures.shares, near, excess)
         if outside.size == 0:
-            if look % WHOLE_LOOK == 0:
+            if round_number % FULL_CHECK_INTERVAL == 0:
                 return
-            look += WHOLE_LOOK - look % WHOLE_LOOK
+            round_number += FULL_CHECK_INTERVAL - round_number % FULL_CHECK_INTERVAL
             continue
-        look += 1
+        round_number += 1
         for j in outside:
             gradient = coordinate_sum(j, parts, mixtures.shares)
             over = abs(gradient) - bounds[j]
@@ -198,19 +208,19 @@ def project_shares(bounds, l2, parts, mixtures, tolerance, beyond, most_looks):
 
 
 @kernel
-def lower_shares(bounds, parts, shares, tolerance, most_looks):
-    """Lower the shares that push a gradient out of its bounds, all by one factor, until none is outside: shares only
-    fall, and at 0 all gradients are 0. Parameters as in `project_shares`."""
+def lower_shares(bounds, parts, shares, tolerance, max_rounds):
+    """Multiply the shares that push a gradient out of its bounds by one factor, until no gradient is outside. Shares
+    only decrease, and with shares of 0 all gradients are 0. Parameters as in `project_shares`."""
     near, excess = np.empty(bounds.size + 1, np.int64), np.empty(bounds.size)
-    look = 0
-    while look < most_looks:
-        outside = find_outside(look, bounds, tolerance, parts, shares, near, excess)
+    round_number = 0
+    while round_number < max_rounds:
+        outside = find_outside(round_number, bounds, tolerance, parts, shares, near, excess)
         if outside.size == 0:
-            if look % WHOLE_LOOK == 0:
+            if round_number % FULL_CHECK_INTERVAL == 0:
                 return
-            look += WHOLE_LOOK - look % WHOLE_LOOK
+            round_number += FULL_CHECK_INTERVAL - round_number % FULL_CHECK_INTERVAL
             continue
-        look += 1
+        round_number += 1
         for j in outside:
             gradient = coordinate_sum(j, parts, shares)
             over = abs(gradient) - bounds[j]

@@ -1,22 +1,26 @@
-"""Forward-backward of one chain in logarithms: K^2 exponentials a position, but no score is too large.
+"""Forward-backward of one chain in logarithms: K^2 exponentials a position, for scores of any size.
 
-For the rare items whose scores span so many orders of magnitude that a scaled message of `forward_backward.py` would
-underflow; and probabilities of neighbouring labels and of whole spans. K states, N positions, I items, S spans.
+    alpha_t(k) = s_t(k) + log sum_j exp(alpha_{t-1}(j) + edge(j, k)) - log c_t
+    beta_t(j) = log sum_k exp(edge(j, k) + s_{t+1}(k) + beta_{t+1}(k)), up to a number for each t
 
-Edges are one table, float64 (K, K), or the tables of contexts, (C, K, K): then table_of, int (N,), is the context of
-each position, whose table leads to it from the position before. Which of the two is settled at compilation.
+`forward_backward.py` leaves to it the rare items whose scaled messages would underflow. The probabilities of
+neighbouring labels and of whole spans are also computed here.
+
+Edges are one table, float64 (K, K), or the tables of contexts, (C, K, K). In the latter case table_of, int (N,), is the
+context of each position; its table leads from the previous position to this one. The case is decided at compilation.
+Shapes: K states, N positions, I items, S spans.
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
 
-NO_TABLES = np.empty(0, np.int32)  # the contexts of positions where edges are one table
+NO_TABLES = np.empty(0, np.int32)  # `table_of` of chains whose edges are one table
 
 
 @subkernel
 def table_at(edges, table_of, position):
-    """Return the edge scores from the position before to `position`, (K, K)."""
+    """Return the edge scores from the previous position to `position`, (K, K)."""
     if edges.ndim == 2:
         return edges
     return edges[table_of[position]]
@@ -38,7 +42,7 @@ def log_sum_exp(values, n):
 
 @subkernel
 def normalise(values, n):
-    """Subtract log sum exp from the first n values; returns it."""
+    """Subtract log sum exp of the first n values from them; return it."""
     total = log_sum_exp(values, n)
     for k in range(n):
         values[k] -= total
@@ -47,8 +51,11 @@ def normalise(values, n):
 
 @subkernel
 def log_forward_step(t, first, row, table, alpha, work):
-    """Write the forward message of a position with the scores `row` into alpha[t, k], from that of the position before
-    unless it is the first; returns log c_t. work : scratch, (K,)"""
+    """Write the forward message of position t into alpha[t, k], from alpha[t - 1] unless t is the first one; return
+    log c_t.
+
+    row : the scores of the position, (K,); table : edges to it; work : workspace, (K,)
+    """
     n_states = table.shape[0]
     for k in range(n_states):
         alpha[t, k] = row[k]
@@ -61,8 +68,10 @@ def log_forward_step(t, first, row, table, alpha, work):
 
 @subkernel
 def log_backward_step(t, row, table, beta, work):
-    """Write the backward message into beta[t, k], normalised, from that of the position behind, with the scores `row`;
-    work : scratch, (K,)"""
+    """Write the normalised backward message of position t into beta[t, k], from beta[t + 1].
+
+    row : the scores of position t + 1, (K,); table : edges to it; work : workspace, (K,)
+    """
     n_states = table.shape[0]
     for j in range(n_states):
         for k in range(n_states):
@@ -73,10 +82,11 @@ def log_backward_step(t, row, table, beta, work):
 
 @subkernel
 def log_forward(scores, edges, table_of, start, alpha, norms):
-    """Write the forward messages of one item into alpha[t, k], sum_k exp(alpha[t, k]) = 1, and log c_t into norms.
+    """Write the forward messages of one item into alpha[t, k], sum_k exp(alpha[t, k]) = 1, and log c_t into norms;
+    return log Z, the sum of the norms.
 
-    Returns log Z, the sum of the norms: that of a long item is so large that its rounding would show in the exponents
-    of messages that are not normalised at every position, and the marginals would no longer sum to 1.
+    Messages are normalised at every position: log Z of a long item is so large that its rounding error would otherwise
+    be in the exponents, and the marginals would not sum to 1.
     """
     work, log_partition = np.empty(scores.shape[0]), 0.0
     for t in range(alpha.shape[0]):
@@ -88,7 +98,7 @@ def log_forward(scores, edges, table_of, start, alpha, norms):
 
 @subkernel
 def log_backward(scores, edges, table_of, start, beta):
-    """Write the backward messages of one item into beta[t, k], each normalised."""
+    """Write the normalised backward messages of one item into beta[t, k]."""
     n_states, length = scores.shape[0], beta.shape[0]
     work = np.empty(n_states)
     for k in range(n_states):
@@ -100,7 +110,7 @@ def log_backward(scores, edges, table_of, start, beta):
 
 @subkernel
 def log_pairs(scores, edges, position, alpha, beta, pairs):
-    """Write P(y_t = j, y_{t+1} = k) into pairs[j, k]; alpha, beta: messages of t and of t + 1, at `position`."""
+    """Write P(y_t = j, y_{t+1} = k) into pairs[j, k]; alpha, beta : messages of t and of t + 1; position : t + 1."""
     n_states = scores.shape[0]
     work = np.empty(n_states)
     for j in range(n_states):
@@ -115,10 +125,10 @@ def log_pairs(scores, edges, position, alpha, beta, pairs):
 
 @subkernel
 def log_item(scores, edges, table_of, start, weight, psi, alpha, beta, edge_counts):
-    """Write the node marginals of one item into beta[t, k], and add its weighted pair marginals to `edge_counts`.
+    """Write the node marginals of one item into beta[t, k], and add its weighted pair marginals to `edge_counts`;
+    return log Z and weight * <edges, pair marginals>.
 
-    Returns log Z and weight * <edges, pair marginals>. alpha, beta, psi (length, >= K) are scratch; psi and alpha are
-    left zero, so that the caller's outer product over the chunk adds nothing more.
+    alpha, psi : workspaces, (length, >= K), zeros on return: the item adds nothing to the outer product of its chunk
     """
     n_states, length = scores.shape[0], alpha.shape[0]
     pairs = np.empty((n_states, n_states))
@@ -129,7 +139,7 @@ def log_item(scores, edges, table_of, start, weight, psi, alpha, beta, edge_coun
         table = table_at(edges, table_of, start + t + 1)
         counts = table_at(edge_counts, table_of, start + t + 1)
         log_pairs(scores, table, start + t + 1, alpha[t], beta[t + 1], pairs)
-        # A sum beside a store is taken in another order where arrays happen to lie close together in memory.
+        # Two loops: in a loop that also stores, the order of the sum depends on the arrays' distance in memory.
         for j in range(n_states):
             for k in range(n_states):
                 expected += weight * pairs[j, k] * table[j, k] if pairs[j, k] > 0.0 else 0.0
@@ -142,25 +152,26 @@ def log_item(scores, edges, table_of, start, weight, psi, alpha, beta, edge_coun
         normalise(beta[t], n_states)
         for k in range(n_states):
             beta[t, k] = np.exp(beta[t, k])
-        beta[t, n_states:] = 0.0  # recursions that have failed may have left NaN
+        beta[t, n_states:] = 0.0  # scaled recursions that failed may have written NaN
         alpha[t] = 0.0
         psi[t] = 0.0
     return log_partition, expected
 
 
-# A span of a type on the positions s ... e - 1 is the event that y_s begins it, every label up to y_{e-1} continues it
-# and y_e, if there is one, does not. The forward recursion restricted to this event, from a_{s-1} on,
+# The event of a span of some type on the positions s ... e - 1 is: y_s begins the span, every label up to y_{e-1}
+# continues it, and y_e, if there is one, does not. The forward recursion restricted to this event, from a_{s-1} on, is
 #
 #     g_s(k) = psi_s(k) sum_{j: k does not continue j} a_{s-1}(j) M(j, k) / c_s
 #     g_t(k) = psi_t(k) sum_{j: k continues j} g_{t-1}(j) M(j, k) / c_t           k of the type
 #
-# ends with what y_e and the backward message allow, and is compared with the same sum of the unrestricted a_{e-1}.
+# The probability of the span is the sum of g_{e-1} over the labels y_e that end it, weighted by the backward message,
+# divided by the same sum of the unrestricted a_{e-1} over all labels y_e.
 
 
 @kernel
 def pair_marginals(first, last, offsets, firsts, scores, edges, table_of, pairs):
     """Write P(y_t = j, y_{t+1} = k) of the items first ... last - 1 into pairs, float64 (M, K, K); firsts : int64 (I,),
-    where an item's pairs begin; it has one fewer than positions."""
+    the first pair of each item."""
     for i in range(first, last):
         start, length = offsets[i], offsets[i + 1] - offsets[i]
         if length < 2:
@@ -175,8 +186,11 @@ def pair_marginals(first, last, offsets, firsts, scores, edges, table_of, pairs)
 
 @subkernel
 def extend_span(at, kind, goes_on, messages, scores, edges, type_of, continues, norm, span, work):
-    """Write log g of position `at` into span, float64 (K,), given the messages of the position before: the forward
-    message where a span of type `kind` begins, log g where it goes on."""
+    """Write log g of position `at` into span, float64 (K,), for spans of type `kind`.
+
+    messages : of the previous position: the forward message if the span begins at `at`, log g if it continues
+    goes_on : whether it continues; norm : log c_t
+    """
     n_states = edges.shape[0]
     for k in range(n_states):
         span[k] = -np.inf
@@ -188,7 +202,8 @@ def extend_span(at, kind, goes_on, messages, scores, edges, type_of, continues, 
 
 @subkernel
 def end_span(at, scores, edges, continues, message, span, beta, work, others):
-    """Return log of the sum over what may follow a span at `at`, less that of the unrestricted forward message."""
+    """Return the log of the sum of g over the labels that may follow the span at `at`, minus the log of the sum of the
+    unrestricted forward message over all labels."""
     n_states = edges.shape[0]
     within, total = np.empty(n_states), np.empty(n_states)
     for j in range(n_states):
@@ -204,11 +219,12 @@ def end_span(at, scores, edges, continues, message, span, beta, work, others):
 def span_log_probabilities(
     first, last, offsets, scores, edges, table_of, heads, starts, stops, kinds, type_of, continues, out
 ):
-    """Find the log-probability of each span of the items first ... last - 1, float64 (S,).
+    """Write the log-probability of each span of the items first ... last - 1 into out, float64 (S,).
 
-    heads : int64 (I + 1,), where the items' spans begin; starts, stops : int64 (S,), positions of all items
-    kinds, type_of : int64 (S,), types of the spans; int64 (K,), of the states, -1 outside of spans
-    continues : bool (K, K), whether a label belongs to the span of the one before it
+    heads : int64 (I + 1,), the first span of each item, and S
+    starts, stops : int64 (S,), numbered over the positions of all items
+    kinds : int64 (S,), types of the spans; type_of : int64 (K,), types of the states, -1 for none
+    continues : bool (K, K), whether the second label belongs to the span of the first
     """
     n_states = scores.shape[0]
     span, before = np.empty(n_states), np.empty(n_states)
@@ -228,18 +244,9 @@ def span_log_probabilities(
             else:
                 table = table_at(edges, table_of, starts[n])
                 extend_span(
-                    starts[n],
-                    kind,
-                    False,
-                    alpha[s - 1],
-                    scores,
-                    table,
-                    type_of,
-                    continues,
-                    norms[s],
-                    span,
+                    starts[n], kind, False, alpha[s - 1], scores, table, type_of, continues, norms[s], span,
                     work,
-                )
+                )  # fmt: skip
             for t in range(s + 1, e):
                 for k in range(n_states):
                     before[k] = span[k]
@@ -250,5 +257,5 @@ def span_log_probabilities(
             if e == length:
                 out[n] = log_sum_exp(span, n_states)
             else:
-                message, behind, table = alpha[e - 1], beta[e], table_at(edges, table_of, stops[n])
-                out[n] = end_span(stops[n], scores, table, continues, message, span, behind, work, others)
+                message, backward, table = alpha[e - 1], beta[e], table_at(edges, table_of, stops[n])
+                out[n] = end_span(stops[n], scores, table, continues, message, span, backward, work, others)

@@ -1,11 +1,11 @@
-"""Losses seen from one row of the weights: slopes, curvatures, and the margins' moves that follow the row's.
+"""Slopes and curvatures of the losses with respect to one row of the weights, and updates of the margins.
 
-For block coordinate descent (Blondel, Seki, Uehara 2013, Algorithm 3 and section 4.3). What each position keeps is laid
-out position-major: a row's update reads whole cache lines, and touches the positions that have the feature only.
-Branch-free where the paper's loop asks "is this pair violated?": a vector instruction answers eight times at once.
-Losses over label-major score arrays, further below, are for `objectives.losses`.
+For block coordinate descent (Blondel, Seki, Uehara 2013, Algorithm 3 and section 4.3). The state of the positions is
+position-major: the update of a row reads whole cache lines of the positions that have the feature, and no others. The
+paper's test for violated pairs is written without branches, so that it vectorises.
+The losses over label-major score arrays, at the end, are for `objectives.losses`.
 
-Shapes: N positions, K states, width = K rounded up to LANES; s the scores, y the label, x the feature's value.
+Shapes: N positions, K states, width = K rounded up to LANES; scores s, label y, feature value x.
 """
 
 from typing import NamedTuple
@@ -17,20 +17,21 @@ from crfqn.kernels.numba_internals import hinge_move, hinge_slopes
 from crfqn.kernels.rows import exp_in_place
 
 MULTICLASS, MULTITASK, LOGISTIC, RANKING = range(4)
-ONE = np.ones(1)  # the value of every entry where all are 1
-BATCH = 32  # positions whose exponentials are taken at once
+UNIT_VALUE = np.ones(1)  # with a stride of 0 the values of all entries if these are 1
+EXP_BATCH_POSITIONS = 32  # positions whose exponentials are computed in one call
 
 
 class MarginState(NamedTuple):
-    """Data by feature, and what each position keeps; loss : MULTICLASS ... RANKING.
+    """The data by feature and the state of each position.
 
-    indices, values : of the entries, positions and values; without values, (0,), all are 1
-    labels, weights : int32 (N,), y; float64 (N,), how often a position counts
-    margins : float64 (N, width), -inf beside the states: 1 + s_r - s_y, and -inf at y (MULTICLASS); 1 + s_r, and 1 -
-        s_y (MULTITASK); s_r - s_y (LOGISTIC); s_r (RANKING)
-    probabilities, relevance : float64 (N, width) with LOGISTIC, and with RANKING, 1 where a label is relevant, or
-        (0, width)
-    losses : float64 (N,), of each position; up to date during a sweep for LOGISTIC and RANKING only
+    loss : MULTICLASS, MULTITASK, LOGISTIC or RANKING
+    indices, values : positions and values of the entries; values (0,) means that all are 1
+    labels, weights : int32 (N,), y; float64 (N,), the weight of each position
+    margins : float64 (N, width), -inf in the padding: 1 + s_r - s_y, and -inf at y (MULTICLASS); 1 + s_r, and 1 - s_y
+        at y (MULTITASK); s_r - s_y (LOGISTIC); s_r (RANKING)
+    probabilities : float64 (N, width) with LOGISTIC, otherwise (0, width)
+    relevance : float64 (N, width) with RANKING, 1 for relevant labels, otherwise (0, width)
+    losses : float64 (N,); updated during a sweep with LOGISTIC and RANKING only
     """
 
     loss: int
@@ -46,7 +47,7 @@ class MarginState(NamedTuple):
 
 @inner
 def entry_value(values, e):
-    """Return the value of entry e; without values, (0,), all are 1."""
+    """Return the value of entry e; values (0,) means that all are 1."""
     return values[e] if values.size > 0 else 1.0
 
 
@@ -67,7 +68,7 @@ def task_slopes(state, begin, end, g, h, own):
 
 @inner
 def task_move(state, begin, end, step, d):
-    """Move the margins of the multitask squared hinge; returns the change of the loss."""
+    """Update the margins of the multitask squared hinge; return the change of the loss."""
     change = 0.0
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
@@ -102,7 +103,7 @@ def logistic_slopes(state, begin, end, g, h, own):
 
 @subkernel
 def add_probabilities(rows, margins, probabilities, losses, scores):
-    """Compute probabilities and losses of `rows` positions from their margins; scores : scratch
+    """Compute probabilities and losses of the positions `rows` from their margins; scores : workspace
     (rows * width,)."""
     width = margins.shape[1]
     for k in range(rows.size):
@@ -126,11 +127,11 @@ def add_probabilities(rows, margins, probabilities, losses, scores):
 
 @subkernel
 def logistic_move(state, begin, end, step, d):
-    """Move the logistic loss's margins, probabilities and losses, a batch at a time; returns the change of the loss."""
+    """Update margins, probabilities and losses of the logistic loss in batches; return the change of the loss."""
     width, change = state.margins.shape[1], 0.0
-    scores = np.empty(BATCH * width)
-    for start in range(begin, end, BATCH):
-        stop = min(start + BATCH, end)
+    scores = np.empty(EXP_BATCH_POSITIONS * width)
+    for start in range(begin, end, EXP_BATCH_POSITIONS):
+        stop = min(start + EXP_BATCH_POSITIONS, end)
         for e in range(start, stop):
             i = np.uint64(state.indices[e])
             a, x = state.margins[i], step * entry_value(state.values, e)
@@ -148,8 +149,8 @@ def logistic_move(state, begin, end, step, d):
 
 @inner
 def ranking_slopes(state, begin, end, g, h):
-    """Add half the slopes and curvatures of the squared hinges of all pairs of a relevant and an irrelevant label: a
-    pair counts as the label and another class do in the multiclass loss (section 4.7)."""
+    """Add half the slopes and curvatures of the squared hinges of all pairs of a relevant and an irrelevant label, each
+    pair a term of the multiclass loss (section 4.7)."""
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
         s, is_relevant, x = state.margins[i], state.relevance[i], entry_value(state.values, e)
@@ -184,7 +185,7 @@ def ranking_loss(s, is_relevant):
 
 @inner
 def ranking_move(state, begin, end, step, d):
-    """Move the scores and losses of the ranking loss; returns the change of the loss."""
+    """Update scores and losses of the ranking loss; return the change of the loss."""
     change = 0.0
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
@@ -199,7 +200,7 @@ def ranking_move(state, begin, end, step, d):
 
 @kernel
 def fill_losses(state, first, last):
-    """Compute the losses of the positions first ... last - 1 from their margins, with LOGISTIC also probabilities."""
+    """Compute the losses of the positions first ... last - 1 from their margins; with LOGISTIC also probabilities."""
     width = state.margins.shape[1]
     if state.loss == LOGISTIC:
         rows, size = np.arange(first, last), (last - first) * width
@@ -217,15 +218,17 @@ def fill_losses(state, first, last):
 
 @kernel(counts=False)
 def slopes(state, begin, end, g, h, own):
-    """Compute gradient and diagonal of one row's (generalised) Hessian over its entries begin ... end - 1: Algorithm 3.
+    """Compute gradient g and diagonal h of the (generalised) Hessian of one row from its entries begin ... end - 1:
+    Algorithm 3.
 
-    own, float64 (2, width), is scratch for the labels' terms: a read waits for one written to g between two vectors.
+    own : float64 (2, width), workspace of the labels' terms: writing single numbers of g between vector operations on
+        it would stall the loads
     """
     g[:] = 0.0
     h[:] = 0.0
     own[:] = 0.0
     if state.loss == MULTICLASS:  # half of equations 5 and 6, the label's terms to own
-        values, stride = (state.values, 1) if state.values.size > 0 else (ONE, 0)
+        values, stride = (state.values, 1) if state.values.size > 0 else (UNIT_VALUE, 0)
         hinge_slopes(
             g, h, own, state.margins, state.indices, begin, end, values, stride, state.labels, state.weights
         )
@@ -243,9 +246,9 @@ def slopes(state, begin, end, g, h, own):
 
 @subkernel(counts=False)
 def move(state, begin, end, step, d):
-    """Move the margins with a change of the row by step * d (section 4.3); returns the change of the loss."""
+    """Update the margins after the row has changed by step * d (section 4.3); return the change of the loss."""
     if state.loss == MULTICLASS:
-        values, stride = (state.values, 1) if state.values.size > 0 else (ONE, 0)
+        values, stride = (state.values, 1) if state.values.size > 0 else (UNIT_VALUE, 0)
         return hinge_move(
             d, state.margins, state.indices, begin, end, values, stride, state.labels, state.weights, step
         )
@@ -256,20 +259,22 @@ def move(state, begin, end, step, d):
     return ranking_move(state, begin, end, step, d)
 
 
-# Squared hinge losses over label-major score arrays: losses, residuals and dual slacks, and the features' constants,
-# for `objectives.losses`; equations as in Blondel, Seki and Uehara (2013). The residual is the derivative of the loss
-# by the scores, weights included. Pairs (relevant y, irrelevant r) of the ranking loss come from sets of labels:
-# position i has sets[starts[i] ... starts[i + 1]]; with one label each it is the multiclass loss, which is written
-# out apart because the position is the inner loop there.
+# Squared hinge losses over label-major score arrays for `objectives.losses`: losses, residuals, dual slacks, and the
+# Lipschitz constants of the features. Equations as in Blondel, Seki and Uehara (2013). The residual is the derivative
+# of the weighted loss with respect to the scores. The ranking loss sums over pairs (relevant y, irrelevant r); the
+# relevant labels of position i are sets[starts[i] ... starts[i + 1] - 1]. With one relevant label it equals the
+# multiclass loss, which has a kernel whose inner loop runs over the positions.
 #
-# scores, residual, curvature: float64 (K, N); labels: int32 (N,); weights, losses, slacks: float64 (N,).
-# slacks: sum over the violated pairs of max(1 - margin, 0), which a dual value needs.
+#     scores, residual, curvature   float64 (K, N)
+#     labels                        int32 (N,)
+#     weights, losses               float64 (N,)
+#     slacks                        float64 (N,), the sum over the violated pairs of 1 - margin, for dual values
 
 
 @kernel
 def multiclass_hinge(first, last, scores, labels, weights, losses, slacks, residual):
-    """Compute the multiclass loss and its residual (equations 2 and 5) at the positions first ... last - 1, without
-    branches, and on arrays that start at `first`: the inner loop is compiled into vector instructions."""
+    """Compute the multiclass loss and its residual (equations 2 and 5) at the positions first ... last - 1. The inner
+    loop has no branches and uses arrays that start at `first`, so that it vectorises."""
     n, y, twice = last - first, labels[first:last], 2.0 * weights[first:last]
     loss, slack, own = np.zeros(n), np.zeros(n), np.empty(n)
     for i in range(n):
@@ -309,7 +314,8 @@ def multitask_hinge(first, last, scores, labels, weights, losses, slacks, residu
 
 @kernel
 def ranking_hinge(first, last, scores, starts, sets, weights, losses, slacks, residual, curvature):
-    """Compute the ranking loss (section 4.7), its residual and generalised Hessian's diagonal, both zero before."""
+    """Compute the ranking loss (section 4.7), its residual and the diagonal of its generalised Hessian; both arrays are
+    zero on entry."""
     n_states = scores.shape[0]
     is_relevant = np.zeros(n_states, np.bool_)
     for i in range(first, last):
@@ -336,9 +342,12 @@ def ranking_hinge(first, last, scores, starts, sets, weights, losses, slacks, re
 def star_constants(indptr, indices, values, labels, weights, n_states, out):
     """Compute the block Lipschitz constants of the multiclass squared hinge (appendix A, sharpened), out (F,).
 
-    With c_y the sum of weight x^2 over the positions of class y, a row's generalised Hessian is at most twice sum_y c_y
-    sum_{r != y} (e_y - e_r)(e_y - e_r)' = K diag c + (sum c) I - c 1' - 1 c', stars around every y; both K sum_r c_r
-    and K max_r c_r + sqrt(K) ||c|| bound its largest eigenvalue; the paper has 2 (K - 1) sum_r c_r.
+    With c_y the sum of weight x^2 over the positions of class y, the generalised Hessian of a row is bounded by twice
+
+        sum_y c_y sum_{r != y} (e_y - e_r)(e_y - e_r)' = K diag c + (sum c) I - c 1' - 1 c'.
+
+    Both K sum_r c_r and K max_r c_r + sqrt(K) ||c|| bound the largest eigenvalue of this matrix; the paper has
+    2 (K - 1) sum_r c_r.
     """
     squares = np.empty(n_states)
     for f in range(indptr.size - 1):

@@ -1,14 +1,14 @@
-"""Everything that depends on internals of numba and LLVM: where a new version breaks something, it is in this file.
+"""All code that depends on internals of numba and LLVM, so that a new version can only break this file.
 
-    compilation   no garbage collection meanwhile: a tenth of the time of a first fit
-    linked code   kernels that only kernels call get no machine code of their own: a tenth of it
-    disk cache    machine code that any edit of a kernel makes stale, with a checksum: all of a second fit's compilation
-    registers     vectors as values: forward-backward over lanes 2 to 15 times as fast, exponentials 5
-    sums of rows  a block of columns stays in registers while rows go by: 2 to 6 times as fast, screening 1.5
-    hinge rows    the same for slopes and moves of margins: 1.2 to 2.3 times up to 64 states
-    threads       counts that threads watch at barriers: row descent and group descent on more than one core
+    compilation   without garbage collection: saves a tenth of the time of a first fit
+    linked code   no separate machine code for kernels that only kernels call: saves another tenth
+    disk cache    machine code with a checksum, stale after any edit of a kernel: saves the compilation of later fits
+    registers     vectors as values: forward-backward over lanes is 2 to 15 times as fast, exponentials 5 times
+    sums of rows  a block of columns stays in registers for all rows: 2 to 6 times as fast, screening 1.5 times
+    hinge rows    the same for slopes and updates of margins: 1.2 to 2.3 times as fast for up to 64 states
+    threads       atomic numbers for barriers: row descent and group descent on more than one core
 
-`tests/kernels/test_numba_internals.py` tests each by itself, and names the versions that have been tried.
+`tests/kernels/test_numba_internals.py` has a test of each and lists the versions that have been tried.
 """
 
 import gc
@@ -40,7 +40,7 @@ from numba.extending import intrinsic, lower_builtin, models, register_model, ty
 
 
 class KernelCompiler(Compiler):
-    """Numba's compiler without the garbage collector, which would visit all objects again and again in vain."""
+    """Numba's compiler without garbage collection, which would visit all objects repeatedly and free nothing."""
 
     def compile_extra(self, function):
         """Compile the function and what it calls; numba's lock admits one thread at a time."""
@@ -54,7 +54,7 @@ class KernelCompiler(Compiler):
 
 
 class NoEnvironment:
-    """The code generator of a linked library, which has no address where an entry from Python finds its environment."""
+    """The code generator of a `LinkedLibrary`: it sets no environment, since Python does not enter such code."""
 
     def __init__(self, codegen):
         self._codegen = codegen
@@ -63,11 +63,11 @@ class NoEnvironment:
         return getattr(self._codegen, name)
 
     def set_env(self, name, environment):
-        """Do nothing."""
+        """Ignore the environment."""
 
 
 class LinkedLibrary(JITCodeLibrary):
-    """Code of a function that only other kernels call; they optimise it, and no machine code is made of it alone."""
+    """Code of a function that only other kernels call: it is optimised and compiled as part of its callers."""
 
     @property
     def codegen(self):
@@ -90,76 +90,78 @@ class LinkedCompiler(KernelCompiler):
     """The compiler of functions that only kernels call."""
 
     def define_pipelines(self):
-        """Return the passes, to be run with a `LinkedLibrary`."""
+        """Return numba's passes, which then write to a `LinkedLibrary`."""
         name = self.state.func_id.func_qualname
         self.state["library"] = LinkedLibrary(self.state.targetctx.codegen(), name)
         return super().define_pipelines()
 
 
 # --------------------------------------------------------------------------------------------------- Cache on disk
-# Numba's cache looks at the date of a function's own file. A kernel's code, however, contains that of the kernels that
-# it calls, and files copied into the image of a container get new dates. So the content of all kernels' files decides.
-# Code that cannot be read is compiled anew and replaced; code that cannot be written stays with its process.
-# Each of the two gives one warning a process.
+# Numba's cache compares the date of a function's own file. But the code of a kernel contains the kernels that it calls,
+# and files that are copied into a container image get new dates. Therefore this cache compares the content of all
+# kernel files. Code that cannot be read is compiled again and replaced; code that cannot be written is used by this
+# process only. Each of the two causes one warning a process.
 
-CARRIED = "CRFQN_CODE"  # the environment variable that names a folder of machine code
+CODE_FOLDER_VARIABLE = "CRFQN_CODE"  # environment variable with the path of a folder of machine code
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def warn_once(message, details):
-    """Warn of a fault of the cache, the first time in this process."""
-    if message not in _said:
-        _said.add(message)
+    """Warn of a fault of the cache, unless this process has done so."""
+    if message not in _warned:
+        _warned.add(message)
         with suppress(OSError, ValueError, AttributeError):  # of stderr
             warnings.warn(f"{message} ({details})", RuntimeWarning, stacklevel=4)
 
 
 def warn_not_kept(error):
-    """Warn, once, that machine code cannot be written to disk."""
+    """Warn once that machine code cannot be written to disk."""
     reason = (
-        "compiled code cannot be kept, so every process compiles anew; name a folder that can be written in the "
-        "environment variable NUMBA_CACHE_DIR"
+        "compiled code cannot be written to disk, so every process compiles it again; set the environment variable "
+        "NUMBA_CACHE_DIR to a folder that can be written"
     )
-    if CARRIED in os.environ:
+    if CODE_FOLDER_VARIABLE in os.environ:
         reason = (
-            f"the folder that {CARRIED} names lacks compiled code for this training, processor, numba or crfqn, and "
-            "cannot be written, so every process compiles anew; `crfqn compile --to` fills a folder"
+            f"the folder of {CODE_FOLDER_VARIABLE} has no compiled code for this training, processor, numba or crfqn, "
+            "and cannot be written, so every process compiles it again; `crfqn compile --to` fills a folder"
         )
     warn_once(reason, str(error))
 
 
 class CarriedFolder(UserProvidedCacheLocator):
-    """The folder that CRFQN_CODE names, for any user and installation; it may be read-only."""
+    """Folder of the environment variable CRFQN_CODE, for all users and installations; it may be read-only."""
 
     def __init__(self, function, path):
         super().__init__(function, path)
-        self._cache_path = str(Path(os.environ[CARRIED]).joinpath(*function.__module__.split(".")[1:-1]))
+        self._cache_path = str(
+            Path(os.environ[CODE_FOLDER_VARIABLE]).joinpath(*function.__module__.split(".")[1:-1])
+        )
 
     @classmethod
     def from_function(cls, function, path):
-        return cls(function, path) if os.environ.get(CARRIED) else None
+        return cls(function, path) if os.environ.get(CODE_FOLDER_VARIABLE) else None
 
 
 class KernelCode(CompileResultCacheImpl):
-    """Machine code as numba stores it, in a carried folder if there is one."""
+    """Machine code as numba stores it, in the folder of CRFQN_CODE if the variable is set."""
 
     _locator_classes = (CarriedFolder, *CompileResultCacheImpl._locator_classes)
 
 
 class KernelFiles(IndexDataCacheFile):
-    """Numba's files of one function, index and machine code, the latter with its owner and a checksum: after a disk was
-    full, an index may be newer than the code that it names."""
+    """Numba's index and machine code files of one function. The code has its owner and a checksum: after a full disk
+    the index may be newer than the code."""
 
     def save(self, key, data):
-        """Write the machine code of a signature and processor, without the environments of numba's own functions, for
-        which loading would import half of numba."""
+        """Write the machine code of a signature and processor, without the environments of numba's own functions:
+        loading these would import half of numba."""
         *code, _environments = data
         content = self._dump((self._source_stamp, key, (*code, ())))
         super().save(key, (hashlib.sha256(content).digest(), content))
 
     def load(self, key):
-        """Return the machine code of a signature and processor, or None where there is none that is sound."""
+        """Return the machine code of a signature and processor, or None if there is none or it is damaged."""
         try:
             stored = super().load(key)
             if stored is None:
@@ -183,12 +185,15 @@ class KernelFiles(IndexDataCacheFile):
 
     def _warn_damaged(self, error):
         details = f"{self._cache_path}: {error or type(error).__name__}"
-        warn_once("compiled code on disk cannot be read, so it is compiled anew", details)
+        warn_once("compiled code on disk cannot be read, so it is compiled again", details)
 
 
 class KernelCache(FunctionCache):
-    """Numba's cache of one function of this package, stale once any kernel's source has changed, in the folder of
-    CRFQN_CODE, else NUMBA_CACHE_DIR, else beside the source, else the user's; RuntimeError if none can be written."""
+    """Numba's cache of one function of this package, stale after a change of any kernel's source.
+
+    The folder is the first that can be used of CRFQN_CODE, NUMBA_CACHE_DIR, the folder of the source and the user's
+    cache folder; RuntimeError if none can be written.
+    """
 
     _impl_class = KernelCode
 
@@ -198,14 +203,14 @@ class KernelCache(FunctionCache):
         self._cache_file = KernelFiles(folder, self._impl.filename_base, hash_of_kernels())
 
     def load_overload(self, sig, target_context):
-        """Return the machine code of a signature, or None. Numba's own method first imports all that a compilation may
-        need, a third of a second in each process."""
+        """Return the machine code of a signature, or None. Numba's own method first imports the modules of a
+        compilation, for a third of a second in each process."""
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)
 
     def save_overload(self, sig, data):
-        """Write machine code to disk; where that fails, warn once."""
+        """Write machine code to disk; warn once if that fails."""
         try:
             super().save_overload(sig, data)
         except OSError as error:
@@ -214,7 +219,7 @@ class KernelCache(FunctionCache):
 
 @cache
 def hash_of_kernels() -> str:
-    """Return the SHA-256 of all kernels' source files, here and beside their solvers, with their names."""
+    """Return the SHA-256 of the names and contents of all kernel files, those of solvers and papers included."""
     folder, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted([*folder.rglob("kernels/**/*.py"), *folder.rglob("*_kernels.py")]):
         content = path.read_bytes()
@@ -223,19 +228,18 @@ def hash_of_kernels() -> str:
 
 
 # ------------------------------------------------------------------------------------------------ Vector registers
-# The compiler cannot know that two arrays do not overlap, so that it keeps sums in memory and often finds no vector
-# form. With `Lanes` a kernel says itself what stays in a register; a + b, a - b, a * b, a / b, `larger` and `smaller`
-# act lane by lane, each rounded as a lone number would be; a * b + c is contracted to one rounding where the processor
-# can. On processors with shorter registers the compiler takes two or four. Numbers are float64, indices of arrays count
-# in C order.
+# The compiler must assume that two arrays overlap: it keeps sums in memory and often does not vectorise. A kernel that
+# uses `Lanes` determines what stays in a register. a + b, a - b, a * b, a / b, `larger` and `smaller` act lane by lane,
+# each rounded like a single number; a * b + c is contracted to one rounding if the processor can. On processors with
+# shorter registers the compiler uses two or four of them. Numbers are float64, indices of arrays are in C order.
 
-LANES = 8
+LANES = 8  # float64 numbers of a 512-bit register
 DOUBLE, INTEGER, INT32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 VECTOR, INTEGERS = ir.VectorType(DOUBLE, LANES), ir.VectorType(INTEGER, LANES)
-CHOICE = ir.VectorType(INT32, LANES)  # of lanes that a shuffle takes
+SHUFFLE_MASK = ir.VectorType(INT32, LANES)  # type of the numbers of lanes that a shuffle takes
 ZEROS, ONES = (ir.Constant(VECTOR, [number] * LANES) for number in (0.0, 1.0))
-ALIGNMENT = 8  # bytes: rows start at any number
-CONTRACT, SUM = ("contract",), ("reassoc", "contract")
+ALIGNMENT = 8  # bytes of a float64: vectors may begin at any number of an array
+CONTRACT_FLAGS, SUM_FLAGS = ("contract",), ("reassoc", "contract")
 INDEX = types.intp
 
 
@@ -248,28 +252,33 @@ Lanes = LanesType("Lanes")
 
 @register_model(LanesType)
 class LanesModel(models.PrimitiveModel):
-    """The compiler holds them as a vector, by value."""
+    """Lanes are an LLVM vector, passed by value."""
 
     def __init__(self, manager, kind):
         super().__init__(manager, kind, VECTOR)
 
 
-OPERATORS = {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul", operator.truediv: "fdiv"}
-for _symbol in OPERATORS:
+OPERATOR_INSTRUCTIONS = {
+    operator.add: "fadd",
+    operator.sub: "fsub",
+    operator.mul: "fmul",
+    operator.truediv: "fdiv",
+}
+for _symbol in OPERATOR_INSTRUCTIONS:
 
     @type_callable(_symbol)
     def _type_of(context):
         return lambda a, b: Lanes if isinstance(a, LanesType) and isinstance(b, LanesType) else None
 
     @lower_builtin(_symbol, LanesType, LanesType)
-    def _generate(context, builder, signature, args, emit=OPERATORS[_symbol]):
-        return getattr(builder, emit)(*args, flags=CONTRACT)
+    def _generate(context, builder, signature, args, emit=OPERATOR_INSTRUCTIONS[_symbol]):
+        return getattr(builder, emit)(*args, flags=CONTRACT_FLAGS)
 
 
 def instruction(result=types.void, **kinds):
-    """Turn emit(builder, *arguments), which writes LLVM's instructions, into a function that kernels call.
+    """Decorate emit(builder, *arguments), which writes LLVM instructions, so that kernels can call it.
 
-    kinds : types of arguments by their names; the others are arrays, which `emit` gets with the fields data and shape
+    kinds : types of arguments by name; the others are arrays, which `emit` receives with the fields data and shape
     """
 
     def decorate(emit):
@@ -299,23 +308,18 @@ def vectors_at(builder, array, start, n_vectors):
     return [builder.bitcast(builder.gep(array.data, [place]), VECTOR.as_pointer()) for place in places]
 
 
-def read(builder, place):
-    """Return the vector at a pointer."""
-    return builder.load(place, align=ALIGNMENT)
-
-
 def number_at(builder, array, index):
-    """Return array[index], integers widened to 64 bits."""
+    """Return array[index]; integers are widened to 64 bits."""
     number = builder.load(builder.gep(array.data, [index]))
     is_narrow = isinstance(number.type, ir.IntType) and number.type.width < INTEGER.width
     return builder.zext(number, INTEGER) if is_narrow else number
 
 
 def broadcast(builder, number, vector=VECTOR):
-    """Return a vector that has the number in all lanes."""
+    """Return a vector with the number in all lanes."""
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, number, INT32(0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(CHOICE, None))
+    return builder.shuffle_vector(first, undefined, ir.Constant(SHUFFLE_MASK, None))
 
 
 def call_llvm(builder, name, result, *arguments, **flags):
@@ -325,14 +329,14 @@ def call_llvm(builder, name, result, *arguments, **flags):
 
 
 def cells_at(builder, places):
-    """Return variables, which the compiler keeps in registers, with the vectors at some pointers."""
-    return [cgutils.alloca_once_value(builder, read(builder, place)) for place in places]
+    """Return variables with the vectors at some pointers; the compiler keeps them in registers."""
+    return [cgutils.alloca_once_value(builder, builder.load(place, align=ALIGNMENT)) for place in places]
 
 
 def add_to_cells(builder, cells, vectors):
     """Add vectors to variables."""
     for cell, vector in zip(cells, vectors, strict=True):
-        builder.store(builder.fadd(builder.load(cell), vector, CONTRACT), cell)
+        builder.store(builder.fadd(builder.load(cell), vector, CONTRACT_FLAGS), cell)
 
 
 def store_cells(builder, cells, places):
@@ -342,38 +346,38 @@ def store_cells(builder, cells, places):
 
 
 @instruction(Lanes, index=INDEX)
-def load(builder, numbers, index):
+def load_lanes(builder, numbers, index):
     """Return numbers[index] ... numbers[index + LANES - 1] of a float64 array."""
-    return read(builder, vectors_at(builder, numbers, index, 1)[0])
+    return builder.load(vectors_at(builder, numbers, index, 1)[0], align=ALIGNMENT)
 
 
 @instruction(index=INDEX, value=Lanes)
-def store(builder, numbers, index, value):
+def store_lanes(builder, numbers, index, value):
     """Write a register to numbers[index] ..."""
     builder.store(value, vectors_at(builder, numbers, index, 1)[0], align=ALIGNMENT)
 
 
 @instruction(Lanes, number=types.float64)
 def spread(builder, number):
-    """Return a register that has the number in all lanes."""
+    """Return a register with the number in all lanes."""
     return broadcast(builder, number)
 
 
 @instruction(Lanes, a=Lanes, b=Lanes)
 def larger(builder, a, b):
-    """Return the larger of two numbers, lane by lane; a, where one of them is NaN."""
+    """Return the larger of two numbers, lane by lane; a if one of them is NaN."""
     return builder.select(builder.fcmp_ordered("<", a, b), b, a)
 
 
 @instruction(Lanes, a=Lanes, b=Lanes)
 def smaller(builder, a, b):
-    """Return the smaller of two numbers, lane by lane; a, where one of them is NaN."""
+    """Return the smaller of two numbers, lane by lane; a if one of them is NaN."""
     return builder.select(builder.fcmp_ordered("<", b, a), b, a)
 
 
 @instruction(Lanes, a=Lanes, b=Lanes)
 def is_less(builder, a, b):
-    """Return 1 where a < b, else 0."""
+    """Return 1 if a < b, otherwise 0, lane by lane."""
     return builder.select(builder.fcmp_ordered("<", a, b), ONES, ZEROS)
 
 
@@ -384,14 +388,15 @@ def same(number):
 
 @instruction(Lanes, a=Lanes, n=Lanes)
 def shift_exponent(builder, a, n):
-    """Return a * 2**n, n an integer held as ROUND + n (`rows.py`), by adding to the exponents' bits."""
+    """Return a * 2**n for an integer n stored as ROUNDING_SHIFT + n (`rows.py`), by adding to the bits of the
+    exponents."""
     number, power = (builder.bitcast(value, INTEGERS) for value in (a, n))
     return builder.bitcast(builder.add(number, builder.shl(power, same(52))), VECTOR)
 
 
 @instruction(Lanes, a=Lanes)
 def mantissa(builder, a):
-    """Return the mantissas of positive normal numbers, within 1 ... 2."""
+    """Return the mantissas of positive normal numbers, from 1 to 2."""
     digits = builder.and_(builder.bitcast(a, INTEGERS), same((1 << 52) - 1))
     return builder.bitcast(builder.or_(digits, same(1023 << 52)), VECTOR)
 
@@ -407,14 +412,14 @@ def exponent(builder, a):
 
 
 def first_lanes(builder, count):
-    """Return which lanes are below `count`."""
+    """Return a mask of the first `count` lanes."""
     lanes = ir.Constant(INTEGERS, list(range(LANES)))
     return builder.icmp_signed("<", lanes, broadcast(builder, count, INTEGERS))
 
 
 def transposed(builder, rows):
-    """Transpose LANES registers: entry j of register i becomes entry i of register j, by exchanging blocks of 1, 2 and
-    4 lanes between registers that are as far apart (Eklundh 1972)."""
+    """Transpose LANES registers, so that entry j of register i becomes entry i of register j: exchange blocks of 1, 2
+    and 4 lanes between registers at the same distance (Eklundh 1972)."""
     step = 1
     while step < LANES:
         own = [i if not i & step else i - step + LANES for i in range(LANES)]
@@ -423,13 +428,16 @@ def transposed(builder, rows):
             if not i & step:
                 for target, lanes in ((i, own), (i + step, other)):
                     pair = rows[i], rows[i + step]
-                    exchanged[target] = builder.shuffle_vector(*pair, ir.Constant(CHOICE, lanes))
+                    exchanged[target] = builder.shuffle_vector(*pair, ir.Constant(SHUFFLE_MASK, lanes))
         rows, step = exchanged, 2 * step
     return rows
 
 
 def run_of(builder, array, origin, runs, lane, t):
-    """Return a pointer to array[origin + runs[0, lane] + t], and runs[1, lane] - t; runs : int64 (2, LANES)."""
+    """Return a pointer to array[origin + runs[0, lane] + t], and runs[1, lane] - t, the length of the rest.
+
+    runs : int64 (2, LANES), the first position and the length of each lane's item
+    """
     start, length = (number_at(builder, runs, t.type(place)) for place in (lane, LANES + lane))
     (place,) = vectors_at(builder, array, builder.add(origin, builder.add(start, t)), 1)
     return place, builder.sub(length, t)
@@ -437,12 +445,12 @@ def run_of(builder, array, origin, runs, lane, t):
 
 @instruction(origin=INDEX, t=INDEX, place=INDEX, stride=INDEX)
 def interleave_block(builder, numbers, runs, origin, t, out, place, stride):
-    """Write out[place + i stride + lane] = numbers[origin + start + t + i], 0 from the length on; runs[:, lane] are the
-    start and the length."""
+    """Write out[place + i stride + lane] = numbers[origin + start + t + i], i < LANES, and 0 for t + i >= length;
+    runs[:, lane] are start and length."""
     rows = []
     for lane in range(LANES):
         source, count = run_of(builder, numbers, origin, runs, lane, t)
-        name = f"llvm.masked.load.v{LANES}f64.p0"  # nothing behind the item's end is read
+        name = f"llvm.masked.load.v{LANES}f64.p0"  # does not read beyond the item's end
         mask = first_lanes(builder, count)
         rows.append(call_llvm(builder, name, VECTOR, source, INT32(ALIGNMENT), mask, ZEROS))
     for i, row in enumerate(transposed(builder, rows)):
@@ -452,12 +460,14 @@ def interleave_block(builder, numbers, runs, origin, t, out, place, stride):
 
 @instruction(place=INDEX, stride=INDEX, origin=INDEX, t=INDEX)
 def separate_block(builder, numbers, place, stride, runs, origin, t, out):
-    """Write out[origin + start + t + i] = numbers[place + i stride + lane], t + i < length; i < LANES.
-    The store is masked at an item's end only: some processors take ten times as long for it as for a plain one."""
+    """Write out[origin + start + t + i] = numbers[place + i stride + lane] for i < LANES and t + i < length.
+
+    Only stores at the end of an item are masked: on some processors a masked store takes ten times as long.
+    """
     rows = []
     for i in range(LANES):
         index = builder.add(place, builder.mul(stride, stride.type(i)))
-        rows.append(read(builder, vectors_at(builder, numbers, index, 1)[0]))
+        rows.append(builder.load(vectors_at(builder, numbers, index, 1)[0], align=ALIGNMENT))
     for lane, row in enumerate(transposed(builder, rows)):
         target, count = run_of(builder, out, origin, runs, lane, t)
         with builder.if_else(builder.icmp_signed(">=", count, count.type(LANES))) as (whole, partly):
@@ -470,24 +480,27 @@ def separate_block(builder, numbers, place, stride, runs, origin, t, out):
 
 @instruction(place=INDEX, first_a=INDEX, first_b=INDEX, stride=INDEX, n=INDEX)
 def add_outer_4_2(builder, numbers, place, first_a, first_b, stride, n):
-    """Add the products of 4 registers from first_a on and 2 from first_b on over n positions, `stride` numbers apart,
-    to 4 x 2 registers at `place`, all in one array."""
+    """Add to 4 x 2 registers at `place` the products of 4 registers at first_a and 2 at first_b, summed over n
+    positions that are `stride` numbers apart. All are in one array."""
     rows = [builder.add(place, builder.mul(stride, stride.type(i))) for i in range(4)]
     targets = [target for row in rows for target in vectors_at(builder, numbers, row, 2)]
     cells = cells_at(builder, targets)
     with cgutils.for_range(builder, n) as loop:
         shift = builder.mul(loop.index, stride)
         x, y = (
-            [read(builder, at) for at in vectors_at(builder, numbers, builder.add(first, shift), count)]
+            [
+                builder.load(at, align=ALIGNMENT)
+                for at in vectors_at(builder, numbers, builder.add(first, shift), count)
+            ]
             for first, count in ((first_a, 4), (first_b, 2))
         )
-        add_to_cells(builder, cells, [builder.fmul(p, q, CONTRACT) for p in x for q in y])
+        add_to_cells(builder, cells, [builder.fmul(p, q, CONTRACT_FLAGS) for p in x for q in y])
     store_cells(builder, cells, targets)
 
 
 # ---------------------------------------------------------------------------------------------------- Sums of rows
-# A 32 x 32 product takes 50 ns here, 110 ns in a plain loop over four rows at a time and 330 ns row by row; sums of 24
-# numbers wide rows that are picked take 2.5 to 4 ns a row here, 4 to 6 ns in plain loops.
+# A 32 x 32 product takes 50 ns; a plain loop takes 110 ns with four rows at a time, and 330 ns row by row. Sums of
+# selected rows of 24 numbers take 2.5 to 4 ns a row, in plain loops 4 to 6 ns.
 
 
 def rows_at(builder, matrix, row, column, n_registers):
@@ -497,11 +510,11 @@ def rows_at(builder, matrix, row, column, n_registers):
 
 
 def each_block(builder, width, emit):
-    """Have emit(column, n) write what is done with n registers of columns: 4 at a time, and the 3, 2 or 1 left over."""
-    most = INTEGER(4 * LANES)
-    remainder = builder.srem(width, most)
+    """Write a loop that calls emit(column, n) for blocks of n registers of columns: 4, and 3, 2 or 1 at the end."""
+    block = INTEGER(4 * LANES)
+    remainder = builder.srem(width, block)
     whole = builder.sub(width, remainder)
-    with cgutils.for_range_slice(builder, INTEGER(0), whole, most, INTEGER) as (column, _):
+    with cgutils.for_range_slice(builder, INTEGER(0), whole, block, INTEGER) as (column, _):
         emit(column, 4)
     for n in (3, 2, 1):
         with builder.if_then(builder.icmp_signed("==", remainder, INTEGER(n * LANES))):
@@ -509,16 +522,17 @@ def each_block(builder, width, emit):
 
 
 def sum_rows(builder, out, matrix, begin, end, row_of, weight_of):
-    """Add weight_of(e) matrix[row_of(e)] to out for e = begin ... end - 1; None: all weights are 1."""
+    """Add weight_of(e) matrix[row_of(e)] to out for e = begin ... end - 1; without `weight_of` all weights are 1."""
 
     def add(column, n_registers):
         targets = vectors_at(builder, out, column, n_registers)
         cells = cells_at(builder, targets)
         with cgutils.for_range_slice(builder, begin, end, INTEGER(1), INTEGER) as (e, _):
-            numbers = [read(builder, at) for at in rows_at(builder, matrix, row_of(e), column, n_registers)]
+            places = rows_at(builder, matrix, row_of(e), column, n_registers)
+            numbers = [builder.load(place, align=ALIGNMENT) for place in places]
             if weight_of is not None:
                 scale = broadcast(builder, weight_of(e))
-                numbers = [builder.fmul(scale, value, CONTRACT) for value in numbers]
+                numbers = [builder.fmul(scale, value, CONTRACT_FLAGS) for value in numbers]
             add_to_cells(builder, cells, numbers)
         store_cells(builder, cells, targets)
 
@@ -529,16 +543,15 @@ def sum_rows(builder, out, matrix, begin, end, row_of, weight_of):
 def add_products(builder, out, matrix, begin, end, weights, offset, stride):
     """out += sum_e weights[offset + e * stride] matrix[e] over the rows e = begin ... end - 1; out : float64 (width,),
     matrix : float64 (rows, width), C order, width a multiple of LANES."""
-
-    def weight_of(e):
-        return number_at(builder, weights, builder.add(offset, builder.mul(e, stride)))
-
-    sum_rows(builder, out, matrix, begin, end, lambda e: e, weight_of)
+    sum_rows(
+        builder, out, matrix, begin, end, lambda e: e,
+        lambda e: number_at(builder, weights, builder.add(offset, builder.mul(e, stride))),
+    )  # fmt: skip
 
 
 @instruction(begin=INDEX, end=INDEX)
 def add_picked(builder, out, matrix, indices, begin, end, values):
-    """out += sum_e values[e] matrix[indices[e]] over e = begin ... end - 1; without values, (0,), all are 1."""
+    """out += sum_e values[e] matrix[indices[e]] over e = begin ... end - 1; values (0,) means that all are 1."""
     rows = out, matrix, begin, end, lambda e: number_at(builder, indices, e)
     n_values = builder.extract_value(values.shape, 0)
     with builder.if_else(builder.icmp_signed("==", n_values, INTEGER(0))) as (plain, weighted):
@@ -549,39 +562,39 @@ def add_picked(builder, out, matrix, indices, begin, end, values):
 
 
 # ------------------------------------------------------------------------------------------------------ Hinge rows
-# The innermost loops of row descent under the multiclass squared hinge: margins as in `margins.py`, float64 (N, width),
-# width a multiple of LANES; an entry e belongs to the position i = indices[e] and has the value x = values[e * stride].
-# The sums stay in registers while all entries go by, and the change of the loss is summed across a register once, at
-# the end. With 8 to 104 states and rows of 3 to 1,000 entries plain loops take 1.1 to 2.8 times as long for the slopes
-# and 1.2 to 2.3 times for the move, but 0.8 to 1.1 times where rows of 3 entries meet 64 states or more.
+# The inner loops of row descent under the multiclass squared hinge. Margins are those of `margins.py`, float64
+# (N, width), width a multiple of LANES. Entry e belongs to the position i = indices[e] and has the value
+# x = values[e * stride]. Sums stay in registers for all entries; the change of the loss is summed across a register
+# once, at the end. With 8 to 104 states and rows of 3 to 1,000 entries plain loops take 1.1 to 2.8 times as long for
+# the slopes and 1.2 to 2.3 times for the update, but 0.8 to 1.1 times for rows of 3 entries and 64 states or more.
 
 
 def total_of(builder, vectors):
     """Return the sum of all numbers in some vectors."""
     total = vectors[0]
     for vector in vectors[1:]:
-        total = builder.fadd(total, vector, SUM)
+        total = builder.fadd(total, vector, SUM_FLAGS)
     return call_llvm(
-        builder, f"llvm.vector.reduce.fadd.v{LANES}f64", DOUBLE, DOUBLE(0.0), total, fastmath=SUM
+        builder, f"llvm.vector.reduce.fadd.v{LANES}f64", DOUBLE, DOUBLE(0.0), total, fastmath=SUM_FLAGS
     )
 
 
 def add_to_number(builder, array, index, number):
     """array.flat[index] += number."""
     target = builder.gep(array.data, [index])
-    builder.store(builder.fadd(builder.load(target), number, CONTRACT), target)
+    builder.store(builder.fadd(builder.load(target), number, CONTRACT_FLAGS), target)
 
 
 def positive_part(builder, vector):
-    """Return where a vector is above 0, as bits, and max(vector, 0)."""
+    """Return the mask of the positive lanes of a vector, and max(vector, 0)."""
     is_above = builder.fcmp_ordered(">", vector, ZEROS)
     return is_above, builder.select(is_above, vector, ZEROS)
 
 
 @instruction(begin=INDEX, end=INDEX, stride=INDEX)
 def hinge_slopes(builder, g, h, own, margins, indices, begin, end, values, stride, labels, weights):
-    """Add c x max(a, 0) and c x^2 [a > 0] to g and h, (width,), c the weight, and subtract the sums over the states of
-    the former from own[0, y], add those of the latter to own[1, y]."""
+    """Add c x max(a, 0) to g and c x^2 [a > 0] to h, (width,), a the margins and c the weight of a position; subtract
+    the sum of the former over the states from own[0, y], and add the sum of the latter to own[1, y]."""
     width, bits = builder.extract_value(own.shape, 1), ir.IntType(LANES)
 
     def add(column, n_registers):
@@ -594,9 +607,9 @@ def hinge_slopes(builder, g, h, own, margins, indices, begin, end, values, strid
             sizes = [broadcast(builder, number) for number in (first, second)]
             slacks, n_violated = [], INTEGER(0)
             for r, place in enumerate(rows_at(builder, margins, i, column, n_registers)):
-                is_above, slack = positive_part(builder, read(builder, place))
+                is_above, slack = positive_part(builder, builder.load(place, align=ALIGNMENT))
                 slacks.append(slack)
-                slope = builder.fmul(sizes[0], slack, CONTRACT)
+                slope = builder.fmul(sizes[0], slack, CONTRACT_FLAGS)
                 add_to_cells(
                     builder, [cells[0][r], cells[1][r]], [slope, builder.select(is_above, sizes[1], ZEROS)]
                 )
@@ -614,26 +627,26 @@ def hinge_slopes(builder, g, h, own, margins, indices, begin, end, values, strid
 
 @instruction(types.float64, begin=INDEX, end=INDEX, stride=INDEX, step=types.float64)
 def hinge_move(builder, d, margins, indices, begin, end, values, stride, labels, weights, step):
-    """Add step x (d - d_y) to the margins; returns the change of the loss."""
+    """Add step x (d - d_y) to the margins; return the change of the loss."""
     total = cgutils.alloca_once_value(builder, DOUBLE(0.0))
 
     def move(column, n_registers):
         changes = [cgutils.alloca_once_value(builder, ZEROS) for _ in range(n_registers)]
-        direction = [read(builder, at) for at in vectors_at(builder, d, column, n_registers)]
+        direction = [builder.load(at, align=ALIGNMENT) for at in vectors_at(builder, d, column, n_registers)]
         with cgutils.for_range_slice(builder, begin, end, INTEGER(1), INTEGER) as (e, _):
             i = number_at(builder, indices, e)
             x = builder.fmul(step, number_at(builder, values, builder.mul(e, stride)))
             size, weight = (broadcast(builder, number) for number in (x, number_at(builder, weights, i)))
             of_label = broadcast(builder, number_at(builder, d, number_at(builder, labels, i)))
             places = rows_at(builder, margins, i, column, n_registers)
-            olds, rises = [read(builder, place) for place in places], []
+            olds, rises = [builder.load(place, align=ALIGNMENT) for place in places], []
             for place, old, vector in zip(places, olds, direction, strict=True):
-                change = builder.fmul(size, builder.fsub(vector, of_label), CONTRACT)
-                new = builder.fadd(old, change, CONTRACT)
+                change = builder.fmul(size, builder.fsub(vector, of_label), CONTRACT_FLAGS)
+                new = builder.fadd(old, change, CONTRACT_FLAGS)
                 builder.store(new, place, align=ALIGNMENT)
                 before, after = (positive_part(builder, a)[1] for a in (old, new))
-                squares = (builder.fmul(part, part, CONTRACT) for part in (after, before))
-                rises.append(builder.fmul(weight, builder.fsub(*squares, CONTRACT), CONTRACT))
+                squares = (builder.fmul(part, part, CONTRACT_FLAGS) for part in (after, before))
+                rises.append(builder.fmul(weight, builder.fsub(*squares, CONTRACT_FLAGS), CONTRACT_FLAGS))
             add_to_cells(builder, changes, rises)
         rise = total_of(builder, [builder.load(change) for change in changes])
         builder.store(builder.fadd(builder.load(total), rise), total)
@@ -642,22 +655,22 @@ def hinge_move(builder, d, margins, indices, begin, end, values, stride, labels,
     return builder.load(total)
 
 
-# ------------------------------------------------------------------------------------- Numbers that threads watch
+# ------------------------------------------------------------------------------------- Atomic numbers of threads
 
 
 @instruction(types.int64, place=INDEX)
 def load_acquire(builder, group, place):
-    """Return group[place]; what its writer had written before is visible from here on."""
+    """Return group[place]; all that its writer has written before is visible afterwards."""
     return builder.load_atomic(builder.gep(group.data, [place]), "acquire", 8)
 
 
 @instruction(place=INDEX, number=types.int64)
 def store_release(builder, group, place, number):
-    """group[place] = number; who reads it sees all that this thread has written before."""
+    """group[place] = number; a thread that reads it sees all that this thread has written before."""
     builder.store_atomic(number, builder.gep(group.data, [place]), "release", 8)
 
 
 @instruction(types.boolean, expected=types.int64, number=types.int64)
 def exchange(builder, group, expected, number):
-    """group[0] = number if it is as expected, in one atomic step; returns whether it was."""
+    """group[0] = number if group[0] == expected, in one atomic step; return whether it was."""
     return builder.extract_value(builder.cmpxchg(group.data, expected, number, "acq_rel", "acquire"), 1)

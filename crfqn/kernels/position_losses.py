@@ -1,15 +1,15 @@
 """The marginal log-likelihood of every position of a chain, and its gradient, from the messages of forward-backward.
 
-For weights a_t >= 0 the loss of an item is -sum_t a_t log P(y_t | x). The gradient by a score is sum_t a_t times what
-is expected less what is expected given y_t (Kakade, Teh and Roweis 2002, "An alternate objective function for Markovian
-fields"). As the labels of a chain are Markov in both directions, given y_t too, two recursions over mixtures give all
-of the latter at once, in O(K^2) a position:
+For weights a_t >= 0 the loss of an item is -sum_t a_t log P(y_t | x). Its gradient is sum_t a_t times the difference
+of the expected features and the expected features given y_t (Kakade, Teh and Roweis 2002, "An alternate objective
+function for Markovian fields"). The labels of a chain are Markov in both directions, also given y_t. Two recursions
+over mixtures therefore compute the sum of all conditional expectations in O(K^2) a position:
 
     F_t(k) = sum_j F_{t-1}(j) P(y_t = k | y_{t-1} = j, x) + a_t [k = y_t]
     B_t(j) = sum_k P(y_t = j | y_{t+1} = k, x) B_{t+1}(k) + a_t [j = y_t]
 
-Messages are those of `forward_backward.py`; items whose scores span too many orders of magnitude for that have messages
-in logarithms, with K^2 exponentials a position.
+The messages are those of `forward_backward.py`. Items whose scaled messages could underflow have messages in
+logarithms, with K^2 exponentials a position.
 
 Shapes: K states, N positions, I items; edges and table_of as in `logarithms.py`; rows of K rounded up to LANES.
 """
@@ -17,21 +17,23 @@ Shapes: K states, N positions, I items; edges and table_of as in `logarithms.py`
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.forward_backward import LARGEST_RANGE, load_scores, longest_item, pass_messages
+from crfqn.kernels.forward_backward import MAX_SCORE_RANGE, load_scores, longest_item, pass_messages
 from crfqn.kernels.logarithms import log_backward, log_forward, log_sum_exp, table_at
 from crfqn.kernels.rows import new_rows
 
-NEGLIGIBLE = 1e-200  # probabilities: what is less adds nothing to sums of larger ones
-TINY = 1e-250  # numbers that may have lost digits
+MIN_PROBABILITY = 1e-200  # numerical guard: smaller probabilities of a mixture are treated as 0
+MIN_ACCURATE_NUMBER = 1e-250  # numerical guard: smaller products of scaled messages may have lost digits
 
 
 @inner
 def pass_onwards(factors, ahead, mixture, following, counts):
-    """Add the next position's share of a mixture over the labels to `following`, and the transitions to `counts`;
-    ahead : psi times beta of the next position, (K,)."""
+    """Propagate a mixture over the labels to the next position: add it to `following` and its transitions to `counts`.
+
+    ahead : psi times beta of the next position, (K,)
+    """
     n_states = counts.shape[0]
     for j in range(n_states):
-        if mixture[j] > NEGLIGIBLE:
+        if mixture[j] > MIN_PROBABILITY:
             total = 0.0
             for k in range(n_states):
                 total += factors[j, k] * ahead[k]
@@ -44,7 +46,7 @@ def pass_onwards(factors, ahead, mixture, following, counts):
 
 @inner
 def pass_back(factors, alpha, mixture, preceding, counts, work):
-    """Do the same towards the position before; alpha : its forward message; work : scratch, (K,)."""
+    """Propagate a mixture to the previous position, with the forward message alpha; work : workspace, (K,)."""
     n_states = counts.shape[0]
     for k in range(n_states):
         work[k] = 0.0
@@ -52,7 +54,7 @@ def pass_back(factors, alpha, mixture, preceding, counts, work):
         for k in range(n_states):
             work[k] += alpha[j] * factors[j, k]
     for k in range(n_states):
-        work[k] = mixture[k] / work[k] if mixture[k] > NEGLIGIBLE else 0.0
+        work[k] = mixture[k] / work[k] if mixture[k] > MIN_PROBABILITY else 0.0
     for j in range(n_states):
         total = 0.0
         for k in range(n_states):
@@ -64,8 +66,8 @@ def pass_back(factors, alpha, mixture, preceding, counts, work):
 
 @subkernel
 def exponentiate_steps(table, message, is_back, steps):
-    """Write exp(table[j, k] + message[k] - the largest of row j) into steps[j, k]; with `is_back` message[j] and the
-    largest of column k. `pass_onwards` and `pass_back` make probabilities of them."""
+    """Write exp(table[j, k] + message[k] - m_j) into steps[j, k], m_j the largest exponent of row j; with `is_back`
+    exp(table[j, k] + message[j] - m_k), m_k the largest of column k. `pass_onwards` and `pass_back` normalise them."""
     n_states = table.shape[0]
     for given in range(n_states):
         largest = -np.inf
@@ -83,10 +85,14 @@ def exponentiate_steps(table, message, is_back, steps):
 
 @subkernel
 def has_digits(start, targets, alpha, scale, p):
-    """Return whether scaled messages give the probabilities of an item's labels to all digits."""
+    """Return whether scaled messages give the probabilities of an item's labels without a loss of digits."""
     for t in range(alpha.shape[0]):
         label = targets[start + t]
-        if not (alpha[t, label] > TINY and p[t, label] > TINY and scale[t] * TINY < 1.0):
+        if not (
+            alpha[t, label] > MIN_ACCURATE_NUMBER
+            and p[t, label] > MIN_ACCURATE_NUMBER
+            and scale[t] * MIN_ACCURATE_NUMBER < 1.0
+        ):
             return False
     return True
 
@@ -96,22 +102,19 @@ def position_log_losses(
     items, offsets, scores, edges, factors, transposed, range_of_edges, table_of, targets, position_weights, weights,
     losses, expected, counts,
 ):  # fmt: skip
-    """Compare some items, int64 (n,), with the labels of their positions, one at a time.
+    """Compute the losses of some items, int64 (n,), and the expectations given the label of one position at a time.
 
-    factors : float64 (K, width), M, or of contexts (C, K, width); transposed : of the former, (K, width)
+    factors : float64 (K, width), M, or M_c of contexts, (C, K, width)
+    transposed : float64 (K, width), M transposed, if edges are one table
     range_of_edges : the largest difference of two edge scores above -inf
     position_weights : float64 (N,), a_t; weights : float64 (I,), of the items
-    losses : float64 (I,), out: -sum_t a_t log P(y_t | x), unweighted
+    losses : float64 (I,), out: -sum_t a_t log P(y_t | x), without the item's weight
     expected : float64 (K, N), out: sum_s a_s P(y_t = k | y_s, x), times the item's weight
-    counts : float64 of the shape of `edges`, in and out: the transitions expected likewise are added
+    counts : float64 of the shape of `edges`, in and out: += the expected transitions, weighted in the same way
     """
     n_states, width, rows = scores.shape[0], factors.shape[-1], longest_item(items, offsets)
-    u, alpha, p, beta = (
-        new_rows(rows, width),
-        new_rows(rows, width),
-        new_rows(rows, width),
-        new_rows(rows, width),
-    )
+    u, alpha = new_rows(rows, width), new_rows(rows, width)
+    p, beta = new_rows(rows, width), new_rows(rows, width)
     mixture, steps = new_rows(rows, width), new_rows(n_states, width)
     shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
     work, ones = np.empty(width), np.ones(width)
@@ -123,7 +126,7 @@ def position_log_losses(
         load_scores(scores, start, length, beta, u, shift, spread)
         for t in range(length):
             widest = max(widest, spread[t])
-        is_log = not widest + 2.0 * range_of_edges < LARGEST_RANGE
+        is_log = not widest + 2.0 * range_of_edges < MAX_SCORE_RANGE
         if not is_log:
             contexts = table_of[start : start + length]
             log_scale = pass_messages(
@@ -171,5 +174,5 @@ def position_log_losses(
         for t in range(length):
             for k in range(n_states):
                 expected[k, start + t] += mixture[t, k]
-            # Each position's own label counts once.
+            # The label of a position is in both recursions; it counts once.
             expected[targets[start + t], start + t] -= weights[i] * position_weights[start + t]

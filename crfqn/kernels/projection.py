@@ -1,18 +1,19 @@
-"""Projections of the rows of a matrix, each onto a simplex of its own.
+"""Projections of the rows of a matrix, each onto the simplex {b >= 0, sum b = radius of the row}.
 
-All need the level t of a projection onto a simplex, found by sorting, by random pivots, or by bisection:
+The algorithms, sorting, random pivots and bisection (numbered as in Blondel, Fujino and Ueda 2014), compute the level t
+with
 
     sum_m max(v_m - t, 0) = mass + slope t
 
-With slope 0 the projection of v onto {b >= 0, sum b = mass} is max(v - t, 0); with slope 1 and mass = -height the
+With slope 0 the projection of v onto {b >= 0, sum b = mass} is max(v - t, 0). With slope 1 and mass = -height the
 projection of (v, height) onto the epigraph of the largest entry is (min(v, t), t) (Chierchia et al. 2015, proposition
-3.3). The left side falls in t and the right side does not, so the level is unique where mass + slope max(v) > 0.
+3.3). The left side decreases in t and the right side does not: the level is unique if mass + slope max(v) > 0.
 
-All is done with d = v - max(v), so that no digit of the mass is lost beside large entries: only entries with
-d > -mass can be above the level. Blondel, Fujino and Ueda (2014) number the algorithms.
+Numerics: all computations use d = v - max(v), so that large entries cancel no digits of the mass. Only entries with
+d > -mass can be above the level.
 
-Shapes: n rows, k columns; v and the workspaces float64 (k,); random : uint64 (1,), the state of a generator; x, out
-float64 (n, k), which may be the same array; radii float64 (n,).
+Shapes: n rows, k columns; v and the workspaces float64 (k,); random : uint64 (1,), the state of a generator; x, out :
+float64 (n, k), possibly the same array; radii : float64 (n,).
 """
 
 import numpy as np
@@ -20,12 +21,13 @@ import numpy as np
 from crfqn.kernels import IN_ORDER, inner, kernel, subkernel
 
 SORT, PIVOT, BISECTION = range(3)
-NEWTON_STEPS = 6  # each costs a sweep in registers, and leaves half of the entries of a uniform distribution
-# Rows that are first rid of what Newton's level shows to be below; wider ones are sorted as printed.
-NARROW = 128
-MOST_HALVINGS = 1100  # of an interval of doubles, until none lies within
-SEED = 1  # of the pivots
-ALL_FINE = -1  # instead of the number of a row out of range
+# Newton steps before sorting, pivots or bisection. A step is one sweep over the row and excludes about half of the
+# remaining entries of a uniform distribution.
+MAX_NEWTON_STEPS = 6
+MAX_NEWTON_WIDTH = 128  # sorting begins with Newton steps in rows of up to so many entries
+MAX_HALVINGS = 1100  # so many halvings of an interval of doubles leave no double inside
+PIVOT_SEED = 1
+ALL_FINITE = -1  # returned instead of the number of a row that is out of range
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's MMIX
 
 
@@ -38,13 +40,13 @@ def draw(random, n):
 
 @inner(sums=IN_ORDER)
 def difference(x, y):
-    """Return x - y as it stands: (x - y) - z is another number than x - (y + z), into which it may be turned else."""
+    """Return x - y, rounded. Without IN_ORDER the compiler may turn (x - y) - z into x - (y + z), another number."""
     return x - y
 
 
 @inner
 def largest_and_sum(v):
-    """Return max(v) and sum(v - v[0]), which is not finite where an entry is not."""
+    """Return max(v) and sum(v - v[0]), which is finite only if all entries are."""
     largest, total, first = v[0], 0.0, v[0]
     for i in range(v.size):
         largest = v[i] if v[i] > largest else largest
@@ -54,7 +56,7 @@ def largest_and_sum(v):
 
 @inner
 def gather_above(v, shift, level, out):
-    """out <- the d = v - shift that are > level, in their order; return their number. out may be v."""
+    """Write the d = v - shift with d > level to out, in their order; return their number. out may be v."""
     n = 0
     for i in range(v.size):
         d = difference(v[i], shift)
@@ -65,7 +67,7 @@ def gather_above(v, shift, level, out):
 
 @inner
 def excess_at(v, shift, level, mass, slope):
-    """Return sum max(d - level, 0) - mass - slope level over d = v - shift, and how many d are above the level."""
+    """Return sum max(d - level, 0) - mass - slope level over d = v - shift, and the number of d above the level."""
     total, count = 0.0, 0
     for i in range(v.size):
         above = difference(difference(v[i], shift), level)
@@ -76,9 +78,9 @@ def excess_at(v, shift, level, mass, slope):
 
 @inner
 def lower_level(v, largest, level, mass, slope):
-    """Return a higher level from below by Newton's method (Michelot 1986), and whether it is the level itself."""
+    """Increase a lower bound of the level by Newton's method (Michelot 1986); return it and whether it is the level."""
     before, is_exact = v.size + 1, False
-    for _ in range(NEWTON_STEPS):
+    for _ in range(MAX_NEWTON_STEPS):
         excess, count = excess_at(v, largest, level, mass, slope)
         step = excess / (count + slope)
         if count == before or not step > 0.0:
@@ -106,8 +108,8 @@ def sift_down(heap, root, n):
 
 @subkernel(counts=False)
 def level_by_sorting(u, mass, slope):
-    """Return pi(rho) for the last rho with mu_rho > pi(rho), mu being u in descending order (Algorithm 2); permutes u.
-    A heap hands out one mu after another: none beyond rho + 1 is asked for."""
+    """Return pi(rho) for the last rho with mu_rho > pi(rho); mu is u in descending order (Algorithm 2). Permutes u. A
+    heap yields the mu one by one, up to rho + 1."""
     n, total, level = u.size, 0.0, -mass
     for root in range(n // 2 - 1, -1, -1):
         sift_down(u, root, n)
@@ -126,8 +128,8 @@ def level_by_sorting(u, mass, slope):
 
 @subkernel(counts=False)
 def level_by_pivots(u, mass, slope, random):
-    """Return the level by random pivots in expected O(k) (Duchi et al. 2008, figure 2); permutes u. The open entries
-    are u[first] ... u[last - 1]; `total` is the sum of the `count` that are known to be above."""
+    """Return the level by random pivots in expected O(k) (Duchi et al. 2008, figure 2). Permutes u. Undecided entries
+    are u[first] ... u[last - 1]; `total` is the sum of the `count` entries that are above the level."""
     first, last, total, count = 0, u.size, 0.0, 0
     while first < last:
         chosen = first + draw(random, last - first)
@@ -153,12 +155,13 @@ def level_by_pivots(u, mass, slope, random):
 
 @subkernel(counts=False)
 def level_by_bisection(u, below, mass, slope, tol):
-    """Return a level whose sum is within tol * mass (Algorithm 3); exact rounding ends it too.
+    """Return a level whose sum is right within tol * mass, or the closest double to the level (Algorithm 3).
 
-    The paper starts from [0, U]. As u is what entries lack of the largest one, [below, 0] with below = -mass is
-    [max - mass, max]: it holds the level as well, and is no wider for large entries."""
+    The paper starts from [0, U]. As u has the differences to the largest entry, [below, 0] with below = -mass is
+    [max - mass, max]. It contains the level, and its width does not depend on the size of the entries.
+    """
     low, high, level = below, 0.0, below
-    for _ in range(MOST_HALVINGS):
+    for _ in range(MAX_HALVINGS):
         level = 0.5 * (low + high)
         excess, _ = excess_at(u, 0.0, level, mass, slope)
         if abs(excess) <= tol * mass or level <= low or level >= high:
@@ -172,16 +175,18 @@ def level_by_bisection(u, below, mass, slope, tol):
 
 @inner
 def simplex_level(v, mass, slope, method, tol, workspace, random):
-    """Return max(v) and the level less it: their sum is the level, but for its rounding; nan where v is not finite.
-    Where mass + slope max(v) <= 0 none is below the largest entry: the sum is -mass / slope, or max(v)."""
+    """Return max(v) and the level minus max(v), or NaN twice if v is not finite.
+
+    If mass + slope max(v) <= 0, no entry exceeds the level, and the sum of the two is -mass / slope (or max(v)).
+    """
     largest, total = largest_and_sum(v)
     if not abs(total) < np.inf:
         return np.nan, np.nan
-    mass += slope * largest  # now of the d
+    mass += slope * largest  # the mass of the d
     if not mass > 0.0:
         return largest, -mass / slope if slope > 0.0 else 0.0
     level = -np.inf
-    if method != SORT or v.size <= NARROW:
+    if method != SORT or v.size <= MAX_NEWTON_WIDTH:
         mean = (total + v.size * difference(v[0], largest) - mass) / (v.size + slope)
         level, is_exact = lower_level(v, largest, max(-mass, mean), mass, slope)
         if is_exact:
@@ -196,8 +201,9 @@ def simplex_level(v, mass, slope, method, tol, workspace, random):
 
 @kernel
 def simplex_rows(x, radii, method, tol, out):
-    """out[i] <- the projection of x[i] onto {b >= 0, sum b = radii[i]}; returns the first row out of range, or -1."""
-    workspace, random = np.empty(x.shape[1] + 1), np.full(1, SEED, np.uint64)
+    """Write the projections of x[i] onto {b >= 0, sum b = radii[i]} to out[i]; return the number of the first row that
+    is out of range, or ALL_FINITE."""
+    workspace, random = np.empty(x.shape[1] + 1), np.full(1, PIVOT_SEED, np.uint64)
     for i in range(x.shape[0]):
         row, target = x[i], out[i]
         largest, level = simplex_level(row, radii[i], 0.0, method, tol, workspace, random)
@@ -206,4 +212,4 @@ def simplex_rows(x, radii, method, tol, out):
         for j in range(row.size):
             b = difference(difference(row[j], largest), level)
             target[j] = b if b > 0.0 else 0.0
-    return ALL_FINE
+    return ALL_FINITE

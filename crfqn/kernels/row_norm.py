@@ -2,10 +2,11 @@
 
     h(w) = l1 ||w||_1 + l2/2 ||w||^2 + group ||w||,   the last norm Euclidean or the largest size (is_linf)
 
-Group penalties, row descent, block coordinate descent on a quadratic model and FOBOS use it. The prox of h is the soft
-threshold by l1, followed by the prox of group ||.|| (Jenatton, Mairal, Obozinski and Bach 2011, theorem 1), divided by
-1 + l2. A norm's prox and the projection onto its dual ball add up to the vector: the prox of the largest size clips at
-the level above which lies a mass of `group`, and what it cuts off is the projection onto an L1 ball.
+For group penalties, row descent, block coordinate descent on a quadratic model, and FOBOS. The prox of h is the soft
+threshold by l1, then the prox of group ||.|| (Jenatton, Mairal, Obozinski and Bach 2011, theorem 1), then the division
+by 1 + l2. The prox of a norm and the projection onto the dual ball add up to the input (Moreau): the prox of the
+largest size clips at the level above which the entries sum to `group`, and the clipped part is the projection onto an
+L1 ball.
 
 Shapes: w, g, v and scratch of a row are float64 (weights of the row,). Blocks as in `penalties.blocks`: order (n,),
 starts (n_blocks + 1,) int64, with l1, group, l2 float64 (n_blocks,) and w, g float64 (n,).
@@ -18,8 +19,11 @@ import numpy as np
 from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.coordinate_descent import soft_threshold
 
-AT_THE_TOP = 1.0 - 1e-10  # of the largest size: weights clipped at one level differ by the rounding of w + d
-MOST_NEWTON, SOLVED = 50, 1e-9  # steps to the length of a row, and the share of it that ends them
+# Numerical guard: a weight whose size is above this fraction of the largest size counts as tied with it. Weights that
+# were clipped at one level differ by the rounding of w + d.
+MIN_TIED_SHARE = 1.0 - 1e-10
+# Newton's method for the length of a row: maximum number of steps, and the relative length of the last one.
+MAX_NEWTON_STEPS, NEWTON_TOLERANCE = 50, 1e-9
 
 
 class RowStrengths(NamedTuple):
@@ -45,7 +49,7 @@ def length_of(x):
 
 @inner
 def largest_of(x):
-    """Return the largest size, by four maxima at once: each waits for its last result."""
+    """Return the largest size, from four independent maxima that hide the latency of `max`."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for r in range(0, x.size - 3, 4):
         a, b = max(a, abs(x[r])), max(b, abs(x[r + 1]))
@@ -57,7 +61,7 @@ def largest_of(x):
 
 @inner
 def is_zero(x):
-    """Return whether all numbers are zero; in most rows that are not, the first number is not."""
+    """Return whether all numbers are zero; the loop ends at the first nonzero."""
     n = 0
     while n < x.size and x[n] == 0.0:
         n += 1
@@ -85,10 +89,11 @@ def sum_penalties(weights, is_unpenalised, strengths):
 
 @inner
 def kkt_excess(w, g, strengths):
-    """Return how far the dual norm of a zero row's gradient, the sum or the Euclidean length of max(|g| - l1, 0), is
-    above `group`: the row stays zero unless this is positive; infinite for other rows.
+    """Return the dual norm of the gradient of a zero row minus `group`; infinity for nonzero rows.
 
-    Below the L1 threshold it is smaller still, by how far the largest |g| is below l1.
+    The dual norm is the sum or the Euclidean length of max(|g| - l1, 0). The row stays zero unless the result is
+    positive. If all |g| are below l1, the distance of the largest one to l1 is subtracted, so that the result still
+    orders the rows.
     """
     if not is_zero(w):
         return np.inf
@@ -103,8 +108,8 @@ def kkt_excess(w, g, strengths):
 
 @inner
 def level_by_michelot(v, mass):
-    """Return the level with sum_i max(v_i - level, 0) = mass > 0, by Michelot's fixed-point iteration (1986): the
-    values above it become fewer until they stay; rounding may bring one back that lies at the level itself."""
+    """Return the level with sum_i max(v_i - level, 0) = mass > 0, by Michelot's fixed-point iteration (1986). It ends
+    when the number of values above the level no longer decreases."""
     level, before = -np.inf, v.size + 1
     while True:
         total, n_above = 0.0, 0
@@ -112,14 +117,14 @@ def level_by_michelot(v, mass):
             if v[i] > level:
                 total += v[i]
                 n_above += 1
-        if n_above == 0 or n_above >= before:  # none above: rounding, where the mass is tiny
+        if n_above == 0 or n_above >= before:  # none above: rounding of a tiny mass
             return level
         level, before = (total - mass) / n_above, n_above
 
 
 @inner
 def shrink_block(v, l1, group, is_linf, sizes):
-    """v <- argmin_u 1/2 ||u - v||^2 + l1 ||u||_1 + group ||u||; sizes : workspace as long as v."""
+    """v <- argmin_u 1/2 ||u - v||^2 + l1 ||u||_1 + group ||u||; sizes : workspace of the size of v."""
     if l1 > 0.0:
         for i in range(v.size):
             v[i] = soft_threshold(v[i], l1)
@@ -143,11 +148,11 @@ def shrink_block(v, l1, group, is_linf, sizes):
 
 @subkernel(counts=False)
 def row_violation(w, g, strengths, slope, scratch):
-    """Return the distance of -g to the subdifferential of h at w, the length of `slope`, out.
+    """Return the distance of -g to the subdifferential of h at w: the length of `slope`, which is written.
 
-    At w = 0 the slope is the prox of g, which is g less its projection onto the subdifferential. Elsewhere a zero
-    weight takes the subgradient of l1 |w_r| that brings its slope nearest to 0; under the largest size `group` is
-    shared out among the weights of that size, with their signs, by a projection onto a simplex.
+    At w = 0 the slope is the prox of g, since the rest of g is its projection onto the subdifferential. Otherwise a
+    zero weight has the subgradient of l1 |w_r| with the smallest slope. For the largest size a projection onto a
+    simplex distributes `group` over the weights of that size, with their signs.
     """
     l1, l2, group, is_linf = strengths
     for r in range(w.size):
@@ -165,7 +170,7 @@ def row_violation(w, g, strengths, slope, scratch):
         for r in range(w.size):
             slope[r] += group * w[r] / norm
         return length_of(slope)
-    top, n = AT_THE_TOP * largest_of(w), 0
+    top, n = MIN_TIED_SHARE * largest_of(w), 0
     for r in range(w.size):
         if abs(w[r]) >= top:
             scratch[n] = -slope[r] if w[r] > 0.0 else slope[r]
@@ -182,9 +187,12 @@ def row_violation(w, g, strengths, slope, scratch):
 def shrink_in_metric(z, curvature, strengths):
     """z <- argmin_u 1/2 u' diag(curvature) u - z'u + h(u) for the Euclidean norm; curvature, positive, is overwritten.
 
-    Where ||soft(z, l1)|| > group, u_r = soft(z_r, l1) t / (c_r t + l2 t + group) with t = ||u||, the root of phi(t) =
-    sum_r soft(z_r, l1)^2 / ((c_r + l2) t + group)^2 = 1. Newton's method on phi^(-1/2), nearly linear and concave,
-    comes to it from the left (More and Sorensen 1983).
+    If ||soft(z, l1)|| > group, then u_r = soft(z_r, l1) t / ((c_r + l2) t + group) with t = ||u||, the root of
+
+        phi(t) = sum_r soft(z_r, l1)^2 / ((c_r + l2) t + group)^2 = 1.
+
+    Newton's method on phi^(-1/2), which is nearly linear and concave, converges to it from below (More and Sorensen
+    1983). Otherwise u = 0.
     """
     l1, l2, group, _ = strengths
     squares = 0.0
@@ -197,7 +205,7 @@ def shrink_in_metric(z, curvature, strengths):
             z[r] = 0.0
         return
     t = 0.0
-    for _ in range(MOST_NEWTON if group > 0.0 else 0):
+    for _ in range(MAX_NEWTON_STEPS if group > 0.0 else 0):
         phi, slope = 0.0, 0.0
         for r in range(z.size):
             inverse = 1.0 / (curvature[r] * t + group)
@@ -206,7 +214,7 @@ def shrink_in_metric(z, curvature, strengths):
             slope += part * part * curvature[r] * inverse
         step = (phi * np.sqrt(phi) - phi) / slope
         t += step
-        if step <= SOLVED * t:
+        if step <= NEWTON_TOLERANCE * t:
             break
     for r in range(z.size):
         z[r] = z[r] / (curvature[r] + (group / t if group > 0.0 else 0.0))
@@ -216,8 +224,8 @@ def shrink_in_metric(z, curvature, strengths):
 def clip_in_metric(z, curvature, strengths):
     """z <- argmin_u 1/2 u' diag(curvature) u - z'u + h(u) for the largest size; curvature, positive, is overwritten.
 
-    u_r = soft(z_r, l1) / (c_r + l2), cut to a level with sum_r max(|soft(z_r, l1)| - (c_r + l2) level, 0) = group. It
-    rises from 0 as Michelot's (1986) does, over fewer states each time, until these stay.
+    u_r = soft(z_r, l1) / (c_r + l2), clipped at the level with sum_r max(|soft(z_r, l1)| - (c_r + l2) level, 0) =
+    group. The level increases from 0 by Michelot's iteration (1986), until the number of states above it is constant.
     """
     l1, l2, group, _ = strengths
     for r in range(z.size):

@@ -1,16 +1,20 @@
 """Loops over sparse matrices: sweeps over columns, scores of single rows; and searches of sorted index sets.
 
 For `objectives.linear`: gradients of coordinates, scores of a direction, full gradient scans. The column of a
-coordinate (state k, feature f) lists the positions t with x_tf != 0. Active-set sweeps walk label-major arrays (K, N):
-one state's row stays in the L2 cache while its columns go by. Screening needs every state of a feature at once and
-walks a position-major copy (N, width) in tiles of positions that fit into the cache.
+coordinate (state k, feature f) lists the positions t with x_tf != 0. Sweeps over active sets use label-major arrays
+(K, N): the row of a state stays in the L2 cache during the sweep over its columns. Screening computes all states of a
+feature together, from a position-major copy (N, width), in tiles of positions that fit into the cache.
 
-Speed: these loops are bound by latency and address arithmetic, not by bandwidth. Sums are split by hand into four,
-since the compiler's own vectorised gather is several times slower than four plain loads; the casts to unsigned save the
+Speed: latency and address arithmetic limit these loops, not bandwidth. Sums are split by hand into four: a gather, into
+which the compiler would vectorise them, is several times slower than four loads. Casts to unsigned integers avoid the
 test for negative indices.
 
-Shapes: F features, N positions, K states. indptr: int64 (F + 1,); indices: int32 or int64 (nnz,), ascending in a
-column; values: float64 (nnz,), or (0,) where every stored value is 1. states, features: the coordinates' (n,).
+Shapes: F features, N positions, K states, n coordinates.
+
+    indptr            int64 (F + 1,)
+    indices           int32 or int64 (nnz,), ascending in each column
+    values            float64 (nnz,), or (0,) if all stored values are 1
+    states, features  int (n,), of the coordinates
 """
 
 import numpy as np
@@ -18,12 +22,12 @@ import numpy as np
 from crfqn.kernels import IN_ORDER, inner, kernel, subkernel
 from crfqn.kernels.rows import add_picked, new_rows
 
-TRANSPOSED_TOGETHER = 64  # positions: their rows stay in the first cache while the states go by
+TILE_POSITIONS = 64  # rows of a tile, fixed by the L1 cache
 
 
 @inner
 def first_at(begin, end, indices, position):
-    """Return the first of the sorted indices[begin ... end - 1] that is at least `position`, `end` if there is none."""
+    """Return the place of the first of the sorted indices[begin ... end - 1] with index >= position, or `end`."""
     low, high = begin, end
     while low < high:
         middle = (low + high) // 2
@@ -80,10 +84,10 @@ def coordinate_gradients(first, last, states, features, indptr, indices, values,
 def square_sums(
     first, last, states, features, indptr, indices, values, residual, inverse_weights, curvature, majorant
 ):
-    """Add up two measures of curvature of the coordinates c = first ... last - 1, with x = x_{t,f_c} and p = p_t(k_c).
+    """Compute two measures of curvature of the coordinates c = first ... last - 1, with x = x_{t,f_c}, p = p_t(k_c).
 
-    majorant[c] = sum_t x^2 |r_t|, r the residuals weight (p - observed), and curvature[c] = sum_t weight x^2 p (1 - p)
-    = sum_t x^2 |r_t| (1 - |r_t| / weight), whether the state is observed or not.
+    majorant[c] = sum_t x^2 |r_t|,   r = weight (p - observed)
+    curvature[c] = sum_t weight x^2 p (1 - p) = sum_t x^2 |r_t| (1 - |r_t| / weight), observed or not
     """
     for c in range(first, last):
         row, rough, curved = residual[states[c]], 0.0, 0.0
@@ -98,7 +102,7 @@ def square_sums(
 
 @kernel(sums=IN_ORDER, counts=False)
 def add_columns(first, last, states, features, weights, indptr, indices, values, scores):
-    """scores[k_c, t] += weights[c] x_{t,f_c} for c = first ... last - 1: the image of a sparse direction."""
+    """scores[k_c, t] += weights[c] x_{t,f_c} for c = first ... last - 1: the scores of a sparse direction."""
     for c in range(first, last):
         begin, end = indptr[features[c]], indptr[features[c] + 1]
         row, weight = scores[states[c]], weights[c]
@@ -114,7 +118,7 @@ def add_columns(first, last, states, features, weights, indptr, indices, values,
 def column_sums(first, last, power, indptr, indices, values, factors, out):
     """out[f] = sum_t |x_tf|^power factors[t] for f = first ... last - 1, power 1 or 2; factors : float64 (N,).
 
-    With the largest size of each position's residuals as factors no state's gradient is larger.
+    With factors[t] = max_k |residual[k, t]| and power 1, it is an upper bound of the gradients of all states.
     """
     for f in range(first, last):
         total = 0.0
@@ -128,9 +132,9 @@ def column_sums(first, last, power, indptr, indices, values, factors, out):
 @kernel(counts=False)
 def transpose_positions(first, last, rows, order, out, norms):
     """out[t] = rows[:, t], and norms[t] its norm of the given order (1, 2 or inf), for t = first ... last - 1; rows :
-    float64 (K, N), out : float64 (N, at least K)."""
-    for start in range(first, last, TRANSPOSED_TOGETHER):
-        stop = start + TRANSPOSED_TOGETHER if start + TRANSPOSED_TOGETHER < last else last
+    float64 (K, N), out : float64 (N, K or more)."""
+    for start in range(first, last, TILE_POSITIONS):
+        stop = start + TILE_POSITIONS if start + TILE_POSITIONS < last else last
         for t in range(start, stop):
             norms[t] = 0.0
         for k in range(rows.shape[0]):
@@ -147,22 +151,23 @@ def transpose_positions(first, last, rows, order, out, norms):
 
 @kernel(counts=False)
 def transpose(source, target):
-    """target[j, i] = source[i, j], by squares that stay in the first cache; `target` may be wider than that."""
+    """target[j, i] = source[i, j], by tiles that stay in the L1 cache; rows of `target` may be longer."""
     n, m = source.shape
-    for i_first in range(0, n, TRANSPOSED_TOGETHER):
-        i_last = min(i_first + TRANSPOSED_TOGETHER, n)
-        for j_first in range(0, m, TRANSPOSED_TOGETHER):
-            for j in range(j_first, min(j_first + TRANSPOSED_TOGETHER, m)):
+    for i_first in range(0, n, TILE_POSITIONS):
+        i_last = min(i_first + TILE_POSITIONS, n)
+        for j_first in range(0, m, TILE_POSITIONS):
+            for j in range(j_first, min(j_first + TILE_POSITIONS, m)):
                 for i in range(i_first, i_last):
                     target[j, i] = source[i, j]
 
 
 @kernel(counts=False)
 def feature_gradients(features, cursor, block, tile, indptr, indices, values, residual, out):
-    """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and every state; out is zero before.
+    """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and all states; out is zero on entry.
 
     cursor : int64, indptr[features], overwritten
-    residual : float64 (N, width), position-major; block, tile : features and positions at a time, to fit the caches
+    residual : float64 (N, width), position-major
+    block, tile : number of features and of positions at a time, so that both fit into the caches
     """
     n_positions = residual.shape[0]
     for start in range(0, features.size, block):
@@ -192,12 +197,13 @@ def add_powers(gradients, n_states, inside, order, totals):
 def add_position_rows(first, last, table, indptr, indices, values, scores):
     """scores[k, t] += sum_f x_tf table[f, k] for the positions t = first ... last - 1, by their rows (CSR).
 
-    A position's sums stay in registers while its entries go by; over columns each entry would load and store them.
-    table : float64 (F, width), scores : float64 (K, N), K <= width.
+    The sums of a position stay in registers for its whole row; by columns each entry would load and store them.
+
+    table : float64 (F, width), scores : float64 (K, N), K <= width
     """
-    sums = new_rows(TRANSPOSED_TOGETHER, table.shape[1])
-    for start in range(first, last, TRANSPOSED_TOGETHER):
-        stop = min(start + TRANSPOSED_TOGETHER, last)
+    sums = new_rows(TILE_POSITIONS, table.shape[1])
+    for start in range(first, last, TILE_POSITIONS):
+        stop = min(start + TILE_POSITIONS, last)
         sums[: stop - start] = 0.0
         for t in range(start, stop):
             add_picked(sums[t - start], table, indices, indptr[t], indptr[t + 1], values)
@@ -209,7 +215,7 @@ def add_position_rows(first, last, table, indptr, indices, values, scores):
 @kernel
 def add_feature_rows(first, features, table, indptr, indices, values, image):
     """image[t - first] += sum_i x_tf table[i], f = features[i], for the positions t = first, first + 1, ... of `image`,
-    position-major; table : float64 (features, width)."""
+    float64 (positions, width); table : float64 (features, width)."""
     last = first + image.shape[0]
     for i in range(features.size):
         weights, end = table[i], indptr[features[i] + 1]
@@ -222,16 +228,16 @@ def add_feature_rows(first, features, table, indptr, indices, values, image):
                 row[r] += x * weights[r]
 
 
-# ---- scores of positions from their entries, for prediction: each entry adds its feature's weights. The sweeps over
-# columns read all features that have weights; for one sentence that is thousands of times too much.
+# ---- scores of positions from their entries, for prediction: each entry adds the weights of its feature. Sweeps over
+# columns would read all features with weights, thousands of times as many as one sentence has.
 
 
-LOW = 32  # bits of a key that say which entry it is; those above are its column
+ENTRY_BITS = 32  # the lower bits of a key are the place of an entry in its row, the upper ones its column
 
 
 @inner(sums=IN_ORDER)
 def sort_keys(keys, n):
-    """Sort the first n integers in place: Shell's sort, which for a dozen is insertion sort."""
+    """Sort the first n integers in place by Shell's sort, which is insertion sort for n < 18."""
     gap = 1
     while gap < n // 9:
         gap = 3 * gap + 1
@@ -247,11 +253,11 @@ def sort_keys(keys, n):
 
 @inner(sums=IN_ORDER)
 def row_keys(begin, end, columns, keys):
-    """Write the columns of an entry and its place in the row as one number a key, ascending; returns how many."""
+    """Write a key of each entry, its column and its place in the row, in ascending order; return the number of keys."""
     n, before, is_sorted = np.int64(0), np.int64(-1), True
     for e in range(begin, end):
         if columns[e] >= 0:
-            key = (np.int64(columns[e]) << LOW) + (e - begin)
+            key = (np.int64(columns[e]) << ENTRY_BITS) + (e - begin)
             is_sorted &= before < key
             keys[n] = before = key
             n += 1
@@ -264,14 +270,17 @@ def row_keys(begin, end, columns, keys):
 def score_entries(first, last, row_ends, columns, values, heads, states, places, weights, initial, scores):
     """scores[k, t] = initial[k] + sum_f x_tf w_kf for t = first ... last - 1, x_tf the sum of the entries (t, f).
 
-    The sums are taken in the order of the features: bit by bit those of `add_columns`. Returns whether all x_tf are
-    finite, and the rows ascend within the entries.
-    row_ends, columns, values : int64 (N + 1,), int32 (entries,), float64 (entries,) or (0,) where all are 1; in any
-        order; entries without a column have one below 0, the others one below F
-    heads, states, places : int64 (F + 1,), int32 (weights,), int64 (weights,) or (0,): feature f has the weights
-        weights[places[j]], or weights[j], for states[j], j = heads[f] ... heads[f + 1] - 1
+    Return False if an x_tf is not finite, or if `row_ends` does not ascend within the entries. The terms are added in
+    the order of the features: the scores have the bits of `add_columns`.
+
+    row_ends : int64 (N + 1,), the entries of position t are row_ends[t] ... row_ends[t + 1] - 1, in any order
+    columns : int32 (entries,), below F; negative for entries without a feature
+    values : float64 (entries,), or (0,) if all are 1
+    heads : int64 (F + 1,), the weights of feature f are those numbered heads[f] ... heads[f + 1] - 1
+    states, places : int32 (weights,), and int64 (weights,) or (0,): weight j belongs to states[j] and is
+        weights[places[j]], or weights[j] if there are no places
     """
-    longest, is_sound, low = 0, True, (np.int64(1) << LOW) - 1
+    longest, is_sound, low = 0, True, (np.int64(1) << ENTRY_BITS) - 1
     for t in range(first, last):
         is_sound &= 0 <= row_ends[t] <= row_ends[t + 1] <= columns.size
         longest = max(longest, row_ends[t + 1] - row_ends[t])
@@ -280,14 +289,12 @@ def score_entries(first, last, row_ends, columns, values, heads, states, places,
     keys, row = np.empty(longest, np.int64), np.empty(initial.size)
     for t in range(first, last):
         begin = row_ends[t]
-        for k in range(
-            row.size
-        ):  # no slices: for their messages numba compiles its strings, for a second and a half
+        for k in range(row.size):  # a slice would add 1.5 s of compilation, for numba's error messages
             row[k] = initial[k]
         n, e = row_keys(begin, row_ends[t + 1], columns, keys), 0
         while e < n:
-            f, x = keys[e] >> LOW, 0.0
-            while e < n and keys[e] >> LOW == f:
+            f, x = keys[e] >> ENTRY_BITS, 0.0
+            while e < n and keys[e] >> ENTRY_BITS == f:
                 x += values[begin + (keys[e] & low)] if values.size > 0 else 1.0
                 e += 1
             is_sound &= np.isfinite(x)
@@ -299,13 +306,12 @@ def score_entries(first, last, row_ends, columns, values, heads, states, places,
 
 
 def is_range(numbers: np.ndarray) -> bool:
-    """Whether sorted, distinct integers are all those from the first to the last, as coordinates are where every weight
-    counts: their places then need no search."""
+    """Return whether sorted, distinct integers have no gaps, so that places in them need no search."""
     return numbers.size > 0 and bool(numbers[-1] - numbers[0] == numbers.size - 1)
 
 
 def places(numbers: np.ndarray, some: np.ndarray) -> np.ndarray | slice:
-    """Return an index to `some` of the `numbers`, both sorted and distinct."""
+    """Return the places of `some` in `numbers`, both sorted and distinct, as indices or as a slice."""
     if not is_range(numbers):
         return found_in(numbers, some)[0]
     if not is_range(some):
@@ -315,8 +321,8 @@ def places(numbers: np.ndarray, some: np.ndarray) -> np.ndarray | slice:
 
 
 def sorted_union(*arrays: np.ndarray) -> np.ndarray:
-    """Return the distinct numbers of sorted arrays of distinct ones: one of these where it has no gaps and all the
-    others lie between its ends, or are empty."""
+    """Return the union of sorted arrays of distinct numbers. It is one of the arrays itself, not a copy, if that has no
+    gaps and all others lie between its ends or are empty."""
     longest, *others = sorted(arrays, key=len, reverse=True)
     others = [numbers for numbers in others if numbers.size]
     holds_all = is_range(longest) and all(
@@ -332,7 +338,7 @@ def sorted_union(*arrays: np.ndarray) -> np.ndarray:
 
 @kernel(counts=False)
 def merge(first, second, merged):
-    """merged[:n] = the distinct numbers of two sorted arrays of distinct ones; returns n."""
+    """merged[:n] = the union of two sorted arrays of distinct numbers; return n."""
     i = j = n = 0
     while i < first.size or j < second.size:
         takes_first = j == second.size or (i < first.size and first[i] <= second[j])
@@ -352,16 +358,16 @@ def union(*arrays: np.ndarray) -> np.ndarray:
 
 
 def found_in(numbers: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of each query in the sorted `numbers`, as `find` has it, and whether it is there."""
+    """Return the place of each query in the sorted `numbers`, as `find_places` does, and whether it is there."""
     place, is_there = np.zeros(queries.size, np.int64), np.zeros(queries.size, bool)
     if numbers.size:
-        find(numbers, queries, place, is_there)
+        find_places(numbers, queries, place, is_there)
     return place, is_there
 
 
 def entries_at(queries: np.ndarray, numbers: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the entries of a sparse vector, sorted `numbers` and their float64 `values`, at some places; 0 where it
-    has none."""
+    """Return the entries of a sparse vector, sorted `numbers` and their float64 `values`, at the queries; 0 for absent
+    ones."""
     out = np.zeros(queries.size)
     place, is_there = found_in(numbers, queries)
     out[is_there] = values[place[is_there]]
@@ -369,9 +375,11 @@ def entries_at(queries: np.ndarray, numbers: np.ndarray, values: np.ndarray) -> 
 
 
 @kernel(counts=False)
-def find(numbers, queries, place, is_there):
-    """place[j] = that of the first of the sorted `numbers` that is at least queries[j], the last if there is none: a
-    galloping search from the last place, a few comparisons each where the queries are sorted too."""
+def find_places(numbers, queries, place, is_there):
+    """place[j] = the place of the first of the sorted `numbers` that is >= queries[j], or the last place.
+
+    A galloping search from the place before takes O(1) comparisons a query if queries are sorted and dense.
+    """
     low, n = 0, numbers.size
     for j in range(queries.size):
         x, stride = queries[j], 1

@@ -5,40 +5,42 @@ For an item x with node scores s and nodes numbered parents first,
     down   alpha(k) = s(k) + alpha(parent of k),    log Z = log sum over labels y of exp(alpha(y))
     up     p(k) = [k is a label] exp(alpha(k) - log Z) + sum over children j of p(j)
 
-(in print the exp of an upward message's leaf is missing). Every node is visited a fixed number of times: O(K) an item.
-A flat model is the taxonomy without parents.
+(the paper omits the exp of a leaf's upward message). Every node is visited a fixed number of times: O(K) an item. A
+flat model is the taxonomy without parents.
 
-Numerics: exponents are taken less the item's largest label score, so that the largest term of Z is 1. A node that is no
-label gets the smallest exponential in the place of 0, 3e-308, which no sum beside a 1 can see: one branch-free
-exponential over the whole tile is faster than a test at each node.
+Numerics: the largest label score of the item is subtracted from the exponents, so that the largest term of Z is 1. A
+node that is not a label has the smallest exponential, 3e-308, instead of 0: it does not change a sum that contains a
+1, and one exponential over the whole tile without branches is faster than a test at each node.
 
-Memory: scores and residual are label-major float64 (K, N), K nodes, N items; a tile of items is worked on in a
-contiguous (K, width) buffer that stays in the L2 cache. Main memory then only sees a score in and a residual out, 24
-bytes a node and item (a line is read before it is written). parents: int32 (K,), -1 at the top.
+Memory: a tile of items is computed in a contiguous (K, width) buffer that stays in the L2 cache. Main memory then reads
+a score and writes a residual, 24 bytes a node and item (a cache line is read before it is written).
+
+    scores, residual   float64 (K, N), label-major; K nodes, N items
+    parents            int32 (K,), -1 at the top
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.rows import LANES, UNDERFLOW, exp_in_place
+from crfqn.kernels.rows import LANES, MIN_EXPONENT, exp_in_place
 
-TILE_NUMBERS = 3 << 15  # of a tile: 768 KB
-GROUP = 1024  # numbers whose exponentials are taken together: 8 KB
-WIDEST = 256
+MAX_TILE_NUMBERS = 3 << 15  # numbers of a tile, fixed by the L2 cache: 768 KB
+EXP_GROUP_NUMBERS = 1024  # numbers whose exponentials are computed together, fixed by the L1 cache: 8 KB
+MAX_TILE_ITEMS = 256  # items of a tile of a small forest
 
 
 @subkernel
 def tile_width(n_nodes):
-    """Return the number of items in a tile: whole vector registers, one at least."""
-    width = TILE_NUMBERS // n_nodes // LANES * LANES
-    if width > WIDEST:
-        return WIDEST
+    """Return the number of items in a tile: one or more whole vector registers."""
+    width = MAX_TILE_NUMBERS // n_nodes // LANES * LANES
+    if width > MAX_TILE_ITEMS:
+        return MAX_TILE_ITEMS
     return width if width > LANES else LANES
 
 
 @kernel
 def path_sums(first, last, parents, scores, out):
-    """out[k, t] = the scores of node k and all its ancestors, for the items t = first ... last - 1."""
+    """out[k, t] = the sum of the scores of node k and its ancestors, for the items t = first ... last - 1."""
     for k in range(parents.size):
         if parents[k] < 0:
             for t in range(first, last):
@@ -49,9 +51,12 @@ def path_sums(first, last, parents, scores, out):
 
 
 @kernel
-def best_labels(first, last, is_label, sums, best, states):
-    """Find the label node with the largest path sum of the items first ... last - 1, ties to the lower number; best :
-    float64 (N,), the path sum, states : int32 (N,), the node, out."""
+def best_nodes(first, last, is_label, sums, best, states):
+    """Find the label node with the largest path sum of the items first ... last - 1; ties go to the lower number.
+
+    sums : float64 (K, N), path sums
+    best, states : float64 (N,) and int32 (N,), out: the largest path sum and its node
+    """
     for t in range(first, last):
         best[t], states[t] = -np.inf, -1
     for k in range(is_label.size):
@@ -81,8 +86,10 @@ def tile_down(start, width, parents, is_label, scores, tile, largest):
 
 @subkernel
 def tile_exponentials(width, is_label, tile, largest, expected, shifted):
-    """Replace the labels' alpha by e = exp(alpha - largest); expected[t] = the sum of e (alpha - largest). By groups of
-    rows that fit the L1 cache; shifted : scratch, a group at least."""
+    """Replace the labels' alpha by e = exp(alpha - largest); expected[t] = the sum of e (alpha - largest).
+
+    shifted : workspace of a group of rows, which fits the L1 cache
+    """
     n_nodes, n_rows = is_label.size, max(shifted.size // width, 1)
     for t in range(width):
         expected[t] = 0.0
@@ -97,7 +104,7 @@ def tile_exponentials(width, is_label, tile, largest, expected, shifted):
                     shifted[row + t] = group[row + t]
             else:
                 for t in range(width):
-                    group[row + t] = UNDERFLOW
+                    group[row + t] = MIN_EXPONENT
         exp_in_place(group)
         for k in range(first, last):
             row = (k - first) * width
@@ -108,7 +115,7 @@ def tile_exponentials(width, is_label, tile, largest, expected, shifted):
 
 @subkernel
 def tile_up(width, parents, tile, total):
-    """Add to each node's exponential those of all nodes under it; total[t] = Z of the item over its largest term."""
+    """Add to each node's exponential those of all nodes under it; total[t] = Z of the item / its largest term."""
     for t in range(width):
         total[t] = 0.0
     for k in range(parents.size - 1, -1, -1):
@@ -124,11 +131,11 @@ def tile_up(width, parents, tile, total):
 @kernel
 def tree_marginals(first, last, parents, is_label, scores, targets, weights, residual, sums):
     """Run inference: residual[k, t] = weight * (p_t(k) - [k is the target or above it]), without `targets` weight * p;
-    sums : float64 (N, 3), in nats: an item's log Z, expected score and target's score, without its weight."""
+    sums : float64 (N, 3), out, in nats: log Z, expected score and score of the target of each item, unweighted."""
     n_nodes = parents.size
     widest = tile_width(n_nodes)
     tile = np.empty(n_nodes * widest)
-    shifted, largest = np.empty(max(GROUP, widest)), np.empty(widest)
+    shifted, largest = np.empty(max(EXP_GROUP_NUMBERS, widest)), np.empty(widest)
     total, expected = np.empty(widest), np.empty(widest)
     for start in range(first, last, widest):
         width = widest if last - start > widest else last - start
@@ -161,8 +168,8 @@ def subtract_tree_targets(first, last, parents, scores, targets, weights, residu
 
 @kernel
 def add_marginal_variance(first, last, states, residual, inverse_weights, out):
-    """out[t] += sum over the states of p_t(k) (1 - p_t(k)) for t = first ... last - 1; p is read off the residual r =
-    weight (p - observed): with a = |r| / weight it is a or 1 - a."""
+    """out[t] += sum over the states of p_t(k) (1 - p_t(k)) for t = first ... last - 1. With the residual r = weight (p
+    - observed) and a = |r| / weight, p is a or 1 - a."""
     for k in states:
         for t in range(first, last):
             a = abs(residual[k, t]) * inverse_weights[t]

@@ -1,20 +1,23 @@
-"""Thread groups: threads that run one kernel and wait for each other a hundred thousand times a second.
+"""Thread groups: threads that run one kernel on shares of the same work and meet at barriers within it.
 
-A thread pool hands out parts in 50 microseconds; a row of block coordinate descent takes 5. So the members of a group
-run the same kernel on shares of the same row and wait for each other at barriers within it: each writes how many it has
-come to, and watches the others' counts. Whatever a member has written before a barrier, the others read after it
-(Mellor-Crummey and Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", 1991).
+A thread pool takes 50 microseconds to distribute parts, but a row of block coordinate descent takes 5. The members of a
+group therefore run the same kernel on shares of each row, with 100,000 barriers a second. At a barrier each member
+writes the number of barriers that it has reached, and reads the others' numbers until they agree. What a member writes
+before a barrier, the others read after it (Mellor-Crummey and Scott, "Algorithms for scalable synchronization on
+shared-memory multiprocessors", 1991).
 
-A member that fails says so (`give_up`), and from then on nobody waits: the others run to the end of the kernel, or
-leave where they ask `has_failed`, their results are of no use, and the exception reaches whoever started the group.
+If a member fails, it marks the group (`give_up`), and barriers no longer block: the others run to the end of the
+kernel, or leave it if `has_failed`. Their results are invalid, and the exception is raised where the group was started.
 
-group: int64, zeros before, from `new_group`: place 0 counts arrivals, place 1 is 1 once a member has failed; then a
-cache line for each member's slot: the barriers that it has come to.
+    group   int64, zeros at first, from `new_group`. Place 0 counts the members that have joined, place 1 is 1 once a
+            member has failed; then each member's slot has a cache line with the number of barriers that it has reached
 """
+
+from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import types
@@ -23,11 +26,12 @@ from numba.core.typing import signature
 from crfqn.kernels import inner, kernel
 from crfqn.kernels.numba_internals import LANES, exchange, load_acquire, store_release
 
-# Readings of another's count before the core is offered to other threads: some microseconds.
-MOST_SPINS = 2000
+Result = TypeVar("Result")
+
+MAX_SPINS = 2000  # reads of another member's number, some microseconds, before the core is yielded
 NO_RANK = -1
-FAILED = 1  # the place that says so
-PATIENCE = 4000  # offers of the core before a group goes without those who have not come: a millisecond
+FAILURE_PLACE = 1  # place of `group` that is 1 once a member has failed
+MAX_YIELDS = 4000  # yields, about a millisecond, before a group starts without its missing members
 
 yield_core = types.ExternalFunction(
     "SwitchToThread" if sys.platform == "win32" else "sched_yield", signature(types.intc)
@@ -35,47 +39,46 @@ yield_core = types.ExternalFunction(
 
 
 def new_group(n_members: int) -> np.ndarray:
-    """Return the shared array of a group of so many members."""
+    """Return the shared array of a group of n_members."""
     return np.zeros((n_members + 1) * LANES, np.int64)
 
 
-def work_together(pool: Any, n_members: int, run: Callable[[np.ndarray, int], Any]) -> list[Any]:
-    """Return the results of run(group, rank) in n_members threads of a `threads.Pool`, in no promised order; a member's
-    exception is raised once all have come back, and what the group has written is then of no use."""
-    group, found = new_group(n_members), []
+def work_together(pool: Any, n_members: int, run: Callable[[np.ndarray, int], Result]) -> list[Result]:
+    """Return the results of run(group, rank) in n_members threads of a `threads.Pool`, in any order. The exception of a
+    member is raised after all have returned; what the group has written is then invalid."""
+    group, results = new_group(n_members), []
 
-    def come(_: int) -> None:
+    def run_member(_: int) -> None:
         try:
-            found.append(run(group, pool.rank if n_members == pool.n_threads else NO_RANK))
+            results.append(run(group, pool.rank if n_members == pool.n_threads else NO_RANK))
         except BaseException:
             give_up(group)
             raise
 
-    pool.each(n_members, come)
-    return found
+    pool.each(n_members, run_member)
+    return results
 
 
 @kernel(counts=False)
 def give_up(group):
-    """Tell the others that a member has failed, so that they wait for it no longer."""
-    store_release(group, FAILED, 1)
+    """Mark the group as failed, so that barriers no longer block."""
+    store_release(group, FAILURE_PLACE, 1)
 
 
 @inner
 def has_failed(group):
-    """Return whether a member has failed: a kernel may leave early, all results being of no use."""
-    return load_acquire(group, FAILED) != 0
+    """Return whether a member has failed: all results are invalid, and a kernel may return early."""
+    return load_acquire(group, FAILURE_PLACE) != 0
 
 
 @kernel(counts=False)
 def join(group, n_members, rank):
-    """Join a group of up to n_members; returns this thread's slot and the group's size, or (0, 0) if too late.
+    """Join a group of up to n_members; return this thread's slot and the size of the group, or (0, 0) if the group has
+    already started or failed.
 
-    Too late are also those who come when a member has failed.
-
-    In a full group a thread's slot is its rank, unless this is NO_RANK, so that it finds in its cache what it left
-    there the last time. A group whose members do not all come goes ahead with those that have: a pool may be busy or
-    interrupted. Place 0 is then minus their number, and their slots are in the order of their coming.
+    In a full group the slot of a thread is its rank, unless that is NO_RANK: the thread's cache then has its data of
+    the previous group. If members are missing because the pool is busy or interrupted, the group starts without them.
+    Place 0 is then minus the number of members, and slots are in the order of joining.
     """
     slot = load_acquire(group, 0)
     while slot >= 0 and not exchange(group, slot, slot + 1):
@@ -90,21 +93,21 @@ def join(group, n_members, rank):
         if n_there < 0:
             return slot, -n_there
         n_spins += 1
-        if n_spins > MOST_SPINS:
+        if n_spins > MAX_SPINS:
             yield_core()
-        if n_spins > MOST_SPINS + PATIENCE:
+        if n_spins > MAX_SPINS + MAX_YIELDS:
             exchange(group, n_there, -n_there)
 
 
 @inner
 def barrier(group, slot, size, number):
-    """Wait until all `size` members have come to the barrier `number`, counted from 1, or one has failed."""
+    """Return when all `size` members have reached the barrier `number`, counted from 1, or one has failed."""
     store_release(group, (slot + 1) * LANES, number)
     for other in range(size):
         n_spins = 0
         while load_acquire(group, (other + 1) * LANES) < number:
             n_spins += 1
-            if n_spins > MOST_SPINS:
+            if n_spins > MAX_SPINS:
                 if has_failed(group):
                     break
                 yield_core()

@@ -1,12 +1,14 @@
-"""The best labellings of each chain (Viterbi 1967), in scores: sums and comparisons cannot overflow.
+"""The best labellings of each chain (Viterbi 1967). Only sums and comparisons of scores: nothing can overflow.
 
-The forward pass keeps the best scores only, no back pointers; on the way back the state before is found again, for the
-best labelling alone. That is K comparisons a position, and none of the forward pass's K^2 has to keep its argument: it
-is one instruction for 8 states, four of them in flight (22 states: 110 ns a position instead of 240).
+    delta_t(k) = scores[k, t] + max_j (delta_{t-1}(j) + edges[j, k])
 
-The n best come from the same recursion with a sorted list of n in the place of one number: of a state's K n candidates
-it looks at about K + n. Ties go to the lower last state, and then to the lower state before. Rules on neighbouring
-labels are numbers that are added to scores: 0 where allowed, -inf where forbidden, which inference takes as they are.
+The forward pass stores the best scores delta, but no back pointers: its K^2 maxima a position are then vector
+instructions on 8 states. The backward pass computes the previous state again, for the best labelling only, with K
+comparisons a position. For 22 states this halves the time.
+
+The n best labellings come from the same recursion with a sorted list of n scores for each state; it reads about K + n
+of the K n candidates. Ties go to the lower last state, then to the lower previous state. Rules on neighbouring labels
+are added to the scores: 0 for allowed, -inf for forbidden.
 
 Shapes: K states, width = K rounded up to LANES, N positions, I items, T positions of an item, n labellings.
 """
@@ -20,8 +22,11 @@ from crfqn.kernels.logarithms import table_at
 
 
 class TransitionMask(NamedTuple):
-    """What is added to the scores of an item: edges : float64 (K, width), or (0, width): all are allowed; start, end :
-    float64 (width,), of the states of its first and last position."""
+    """Rules as numbers that are added to the scores of an item, 0 or -inf.
+
+    edges : float64 (K, width), or (0, width) if all transitions are allowed
+    start, end : float64 (width,), for the states of the first and of the last position
+    """
 
     edges: np.ndarray
     start: np.ndarray
@@ -30,7 +35,7 @@ class TransitionMask(NamedTuple):
 
 @subkernel(counts=False)
 def add_mask(edges, mask, masked):
-    """Return edges + mask.edges, written into `masked`, (K, width); `edges` itself where no transition is forbidden."""
+    """Return edges + mask.edges, written into `masked`, (K, width); `edges` itself if no transition is forbidden."""
     if mask.edges.shape[0] == 0:
         return edges
     for j in range(mask.edges.shape[0]):
@@ -41,18 +46,18 @@ def add_mask(edges, mask, masked):
 
 @subkernel
 def mask_ends(scores, mask):
-    """Add what the first and the last position of an item may not be, in place; scores float64 (T, width), T >= 1."""
+    """Add the mask of the first and the last position of an item in place; scores : float64 (T, width), T >= 1."""
     last = scores.shape[0] - 1
     for k in range(mask.start.size):
         scores[0, k] += mask.start[k]
         scores[last, k] += mask.end[k]
 
 
-TOGETHER = 4  # rows of the edges: each pass over the states waits for the one before
+ROWS_PER_PASS = 4  # rows of the edges in a pass over the states, fixed by the latency of a maximum
 
 
 @inner
-def larger(x, y):
+def larger_number(x, y):
     """Return the larger of two numbers."""
     return x if x > y else y
 
@@ -63,16 +68,16 @@ def extend_paths(previous, edges, delta):
     n_states, width = edges.shape
     for k in range(width):
         delta[k] = -np.inf
-    whole = n_states - n_states % TOGETHER
-    for j in range(0, whole, TOGETHER):
+    whole = n_states - n_states % ROWS_PER_PASS
+    for j in range(0, whole, ROWS_PER_PASS):
         from_0, from_1, from_2, from_3 = previous[j], previous[j + 1], previous[j + 2], previous[j + 3]
         for k in range(width):
-            one = larger(from_0 + edges[j, k], from_1 + edges[j + 1, k])
-            other = larger(from_2 + edges[j + 2, k], from_3 + edges[j + 3, k])
-            delta[k] = larger(delta[k], larger(one, other))
+            one = larger_number(from_0 + edges[j, k], from_1 + edges[j + 1, k])
+            other = larger_number(from_2 + edges[j + 2, k], from_3 + edges[j + 3, k])
+            delta[k] = larger_number(delta[k], larger_number(one, other))
     for j in range(whole, n_states):
         for k in range(width):
-            delta[k] = larger(delta[k], previous[j] + edges[j, k])
+            delta[k] = larger_number(delta[k], previous[j] + edges[j, k])
 
 
 @inner
@@ -88,10 +93,10 @@ def came_from(previous, edges_to):
 
 @kernel
 def viterbi(first, last, offsets, scores, edges, edges_to, table_of, states, best):
-    """Find the best labelling of the items first ... last - 1: states int32 (N,), and its score, best float64 (I,).
+    """Find the best labelling of the items first ... last - 1; ties go to the lower state.
 
-    delta_t(k) = scores[k, t] + max_j (delta_{t-1}(j) + edges[j, k]); ties go to the lower state.
-    edges, table_of : as of `logarithms.py`, with rows of `width`; edges_to : to x from, with rows of K
+    edges, table_of : as in `logarithms.py`, with rows of `width`; edges_to : the same, to x from, with rows of K
+    states, best : int32 (N,) and float64 (I,), out: the labelling and its score
     """
     n_states, width, longest = scores.shape[0], edges.shape[-1], 0
     for i in range(first, last):
@@ -119,7 +124,7 @@ def viterbi(first, last, offsets, scores, edges, edges_to, table_of, states, bes
 
 @subkernel
 def keep_best(candidate, state, rank, size, values, states, ranks):
-    """Put a candidate into a sorted list of `size` entries, behind equal ones; returns the new size."""
+    """Insert a candidate into a sorted list of `size` entries, after equal ones; return the new size."""
     n = values.size
     if size == n:
         if not candidate > values[n - 1]:
@@ -135,7 +140,7 @@ def keep_best(candidate, state, rank, size, values, states, ranks):
 
 @subkernel
 def keep_best_of(previous, sizes, edges_to, values, states, ranks):
-    """Fill the list of a state from those of all states before it, (K, n) and their sizes; returns how many it has."""
+    """Fill the list of a state from the lists of all previous states, (K, n), and their sizes; return its size."""
     size = 0
     for j in range(sizes.size):
         if edges_to[j] == -np.inf:
@@ -150,11 +155,13 @@ def keep_best_of(previous, sizes, edges_to, values, states, ranks):
 
 @kernel
 def best_paths(first, last, offsets, scores, edges_to, table_of, n, states, best, counts):
-    """Find the n best labellings of the items first ... last - 1, or as many as there are; an edge or score of -inf
-    forbids.
+    """Find the n best labellings of the items first ... last - 1, or all if there are fewer than n.
 
-    edges_to, table_of : the edges, to x from, as of `logarithms.py`
-    states, best, counts : int32 (n, N), float64 (n, I), scores, falling, and int64 (I,), out
+    An edge or a score of -inf forbids a transition or a state.
+
+    edges_to, table_of : the edges, to x from, as in `logarithms.py`
+    states, best, counts : int32 (n, N), float64 (n, I), descending scores, and int64 (I,), the numbers of labellings,
+        out
     """
     n_states, longest = scores.shape[0], 1
     for i in range(first, last):

@@ -296,7 +296,7 @@ class CompiledEngine:
                 if model.temperature != 1.0:
                     scores = scores / model.temperature
                 structure = model.labels.forest.over(np.arange(scores.shape[1] + 1))
-                yield structure.marginals(scores, pool).T
+                yield structure.infer(scores, pool=pool).residual.T
 
     def open(
         self, model: Any, X: ItemsLike, constraints: LabelConstraints = UNCONSTRAINED, warns: bool = True
@@ -334,7 +334,7 @@ class CompiledEngine:
                 encoded = Sequences.from_checked(encoded.matrix(), encoded.offsets)
             matrix = scipy.sparse.csr_array(encoded.matrix)
             columns = np.intersect1d(model.bigrams.columns, matrix.indices).astype(np.int64)
-        contexts = Contexts.of_columns(matrix, columns, n_states)
+        contexts = Contexts.from_columns(matrix, columns, n_states)
         chain = Chain(encoded.offsets, n_states, rules=model.rules_, contexts=contexts)
         return chain, scorer.scores(encoded), edge_scores(model, columns)
 

@@ -58,13 +58,13 @@ class NumpyItems(OpenedItems):
 
     def log_partition(self) -> Vector:
         """Return log Z of each item, (I,)."""
-        totals = [self.chain.forward(scores)[1] for scores in self.scores]
+        totals = [self.chain.messages(scores)[1] for scores in self.scores]
         self._check_possible(totals)
         return np.array(totals, np.float64)
 
     def marginals(self) -> list[Vector]:
         """Return the probabilities of the labels, (T, K) for each item."""
-        forward = [self.chain.forward(scores) for scores in self.scores]
+        forward = [self.chain.messages(scores) for scores in self.scores]
         self._check_possible([total for _, total in forward])
         return [
             self.chain.marginals(scores, messages)
@@ -108,7 +108,7 @@ class NumpyItems(OpenedItems):
         masked = (
             self.chain.masked_scores(scores, allowed[:, first:last].T) for scores, (first, last) in runs
         )
-        return np.array([self.chain.forward(scores)[1] for scores in masked], np.float64)
+        return np.array([self.chain.messages(scores)[1] for scores in masked], np.float64)
 
     def _check_possible(self, scores: list[float]) -> None:
         """Raise InputError for an item without any labelling, whose best score or log Z is -inf."""

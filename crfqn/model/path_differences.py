@@ -47,7 +47,7 @@ class PathDifferences:
 
     def through(self, t: int, state: int) -> TermSum:
         """Return the difference to the best labelling with a state at position t, for models without single runs."""
-        before, after = self.best_through.before, self.best_through.behind
+        before, after = self.best_through.before, self.best_through.after
         return self._half(self._before, before, -1, t, state).plus(
             self._half(self._after, after, 1, t, state), self._n
         )

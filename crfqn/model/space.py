@@ -160,7 +160,7 @@ class SequenceSpace(Space):
         first, second, context = layout.split(weights.coords[end:] - n_states * n_features)
         n_edges, values, bigrams = int(np.searchsorted(context, 1)), weights.weights[end:], None
         edges = Entries(values[:n_edges], first[:n_edges], second[:n_edges])
-        if layout.has_contexts:
+        if layout.n_contexts > 1:
             pairs = layout.numbers(first[n_edges:], second[n_edges:])
             entries = Entries(values[n_edges:], pairs, self.bigram_columns[context[n_edges:] - 1])
             bigrams = WeightMatrix.from_entries(entries, (layout.n_pairs, n_features))

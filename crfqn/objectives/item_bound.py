@@ -168,7 +168,7 @@ def item_bound(point: Point, penalty: Penalty) -> ItemBound | None:
     owner = point.objective.whole
     is_suited = (
         owner.loss.has_marginals
-        and not owner.loss.edge_layout.has_contexts
+        and owner.loss.edge_layout.n_contexts <= 1
         and isinstance(owner.map, SparseMap)
     )
     if not (has_one_bound and is_suited) or penalty.unpenalised.size:

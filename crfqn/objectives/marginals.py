@@ -127,7 +127,7 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
 
     owner.map.pool.each(N_PARTS, run, owner.n_positions * owner.n_states**2)
     variances = sums.sum(axis=0).reshape(-1)
-    if marginals.loss.edge_layout.has_contexts:
+    if marginals.loss.edge_layout.n_contexts > 1:
         p = marginals.at(np.arange(owner.n_states), np.arange(owner.n_positions))
         others = marginals.loss.structure.variances(p, owner.position_weights, owner.map.pool)
         variances = np.concatenate([variances, others])

@@ -266,7 +266,7 @@ class Objective:
             raise UnsupportedObjectiveError(
                 f"{kind.__name__} is kept for items in one part, and these are in several"
             )
-        if self.first.loss.edge_layout.has_contexts:
+        if self.first.loss.edge_layout.n_contexts > 1:
             raise UnsupportedObjectiveError(
                 "it knows one weight for each pair of labels, and bigram features (patterns like B01:%x[0,0]) have one "
                 "for each pair and feature: prox-qn, l-bfgs and the others of whole gradients train these"

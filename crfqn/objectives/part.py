@@ -140,9 +140,9 @@ class Part:
 
     def without_bigram_features(self) -> Part:
         """Return the items for a model without bigram features, whose coordinates come first; itself if it has none."""
-        if not self.loss.edge_layout.has_contexts:
+        if self.loss.edge_layout.n_contexts <= 1:
             return self
-        n_edges, support = self.loss.edge_layout.plain.size, self.support
+        n_edges, support = min(self.n_states**2, self.loss.n_edges), self.support
         edges = None if support.edges is None else support.edges[support.edges < n_edges]
         support = replace(support, n_edges=n_edges, edges=edges)
         return Part(self.map, self.loss.without_bigram_features, self.weights, support, self.offset)
@@ -186,7 +186,8 @@ class Part:
 
     def statistics(self) -> PartStatistics:
         """Return the numbers that are summed over the parts."""
-        inference = self.n_positions * (STATE_OPERATIONS * self.n_states + self.loss.edge_layout.plain.size)
+        n_transitions = min(self.n_states**2, self.loss.n_edges)
+        inference = self.n_positions * (STATE_OPERATIONS * self.n_states + n_transitions)
         mean_occurrence = self.map.mean_occurrence
         entries = mean_occurrence * self.n_features
         sizes = self.n_items, self.n_positions, self.total_weight

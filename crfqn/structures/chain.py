@@ -1,13 +1,13 @@
 """The linear chain: exact inference over sequences of labels, from scores, without weights and features.
 
-Scores of the nodes are label-major, (K, N), over the positions of all items; one (K, K) matrix of edge scores, from x
-to, serves every item (paper, section 6.1 and appendix D.1), or if positions have contexts x_t, features of the second
-of two neighbours, one matrix for each context:
-
     score(y) = sum_t s_t(y_t) + sum_{t > 1} (V + sum_b x_tb U_b)(y_{t-1}, y_t)
 
-The latter is the CRF of Lafferty, McCallum and Pereira (ICML 2001), whose edge features may depend on the input, such
-as patterns `B01:%x[0,0]` of CRF++. Shapes: K states, N positions, I items, C contexts, E edge weights.
+Without bigram features b all items have the same edge scores V (Zhong et al. 2014, section 6.1 and appendix D.1). With
+them, such as patterns `B01:%x[0,0]` of CRF++, edge scores depend on the context x_t, the features of the second of two
+neighbours (Lafferty, McCallum and Pereira 2001): each distinct context has a table of edge scores.
+
+Shapes: K states, N positions, I items, C contexts, E edge weights; node scores are label-major, (K, N), over the
+positions of all items; tables of edge scores (K, K), from x to, or (C, K, K).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.forward_backward import (
-    CHUNK,
+    CHUNK_POSITIONS,
     add_outer_products,
     forward_backward,
     forward_backward_tables,
@@ -44,21 +44,32 @@ from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Decoded, Inference,
 from crfqn.structures.transition_rules import TransitionRules, ends_of
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
-MOST_STATES = 64  # with more, the pair sums of eight lanes, K x K x 64 bytes, exceed the second-level cache
-LARGEST = 16 * CHUNK  # positions x states of the longest item: three arrays of eight such items are 786 KB
-FEWEST_LANES = 3  # of eight: a row of lanes costs up to two and a half positions one by one
-GROUPS = 16  # of eight items per part: in smaller parts, neighbours in the order of length differ too much
-TOGETHER = 2 * LANES  # segments of a part
-PASS = 4  # operations of an inference pass for each product of Viterbi's
+# Maximum number of states in lanes, fixed by the L2 cache: the pair sums of eight lanes take K x K x 64 bytes.
+MAX_LANE_STATES = 64
+# Maximum positions x states of an item in lanes, fixed by the L2 cache: three arrays of eight such items are 786 KB.
+MAX_LANE_NUMBERS = 16 * CHUNK_POSITIONS
+# Minimum mean number of filled lanes: a position of all lanes takes up to 2.5 times as long as one of a single item.
+MIN_FILLED_LANES = 3
+# Minimum groups of eight items in a part: in smaller parts the lengths of the items of a group differ too much.
+LANE_GROUPS_PER_PART = 16
+SEGMENTS_PER_PART = 2 * LANES  # number of segments of a part: whole groups of lanes
+INFERENCE_OPERATIONS = (
+    4  # cost of an inference pass relative to Viterbi's, for each position and pair of states
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Chain(Structure):
-    """Items laid out by `offsets`, (I + 1,), each a chain over the same K states, within `rules` if given; `contexts` :
-    of the positions, None if all have the same.
+    """Items that are chains over the same K states.
 
-    n_parts : runs of items that threads share, by default chosen by their cost; edge counts are summed run by run,
-        so that their last digits depend on it
+    Parameters
+    ----------
+    offsets : int64 (I + 1,), the first position of each item, and N
+    n_states : K, 1 or more
+    n_parts : number of runs of items that threads share, by default chosen by their cost. Edge counts are summed run by
+        run, so that their last digits depend on it.
+    rules : rules that all labellings keep, None for none
+    contexts : of the positions, None if all have the same
     """
 
     offsets: NDArray[np.int64]
@@ -83,7 +94,7 @@ class Chain(Structure):
 
     @property
     def table_of(self) -> NDArray[np.int32]:
-        """The table of the edges to each position, (N,); empty if all have the same."""
+        """The number of the table of edges to each position, (N,); empty if edges are one table."""
         return NO_TABLES if self.contexts is None else self.contexts.table_of
 
     @property
@@ -97,7 +108,7 @@ class Chain(Structure):
         return replace(self, offsets=offsets, contexts=self.contexts.take(positions))
 
     def check_targets(self, targets: Labels) -> None:
-        """Raise InputError for targets that break a rule; without rules every state is valid at any position."""
+        """Raise InputError for targets that break a rule."""
         broken = [] if self.rules is None else self.rules.violations(targets, self.offsets)
         if broken:
             raise InputError(
@@ -111,7 +122,7 @@ class Chain(Structure):
         return start[targets] & end[np.roll(targets, 1)]
 
     def _tables(self, edges: Vector) -> Vector:
-        """Return the edge scores of weights (E,): (K, K), or of the contexts, (C, K, K)."""
+        """Return the edge scores of edge weights (E,): (K, K), or (C, K, K) with contexts."""
         if self.contexts is None:
             return edges.reshape(self.n_states, self.n_states)
         return self.contexts.tables(edges, self.n_states)
@@ -124,34 +135,36 @@ class Chain(Structure):
 
     @cached_property
     def _cuts(self) -> NDArray[np.int64]:
-        """The first item of each part, and the number of items: long ones that fill no lanes are parts of their own."""
+        """The first item of each part, and I. Items too long for lanes add to the number of parts."""
         lengths = np.diff(self.offsets)
-        alone = lengths[(lengths > CHUNK) & (lengths * self.n_states > LARGEST)].sum() // CHUNK
-        n_parts = max(count_parts(self.n_items, self.n_states, LANES), min(int(alone), N_PARTS))
+        is_long = (lengths > CHUNK_POSITIONS) & (lengths * self.n_states > MAX_LANE_NUMBERS)
+        n_chunks = int(lengths[is_long].sum() // CHUNK_POSITIONS)
+        n_parts = max(count_parts(self.n_items, self.n_states, LANES), min(n_chunks, N_PARTS))
         return cut_into_parts(self.offsets, self.n_parts or n_parts)
 
     @cached_property
     def _segments(self) -> Segments | None:
-        """The segments of long items that would leave other threads idle as one part each; their number fills the
-        lanes of whole parts."""
+        """The segments of items so long that other threads would be idle during their inference, None without such
+        items. The number of segments of an item is a multiple of SEGMENTS_PER_PART."""
         lengths = np.diff(self.offsets)
-        is_long = lengths > max(CHUNK, self.offsets[-1] // N_PARTS)
+        is_long = lengths > max(CHUNK_POSITIONS, self.offsets[-1] // N_PARTS)
         if not is_long.any():
             return None
-        size = CHUNK if self.n_states > MOST_STATES else min(CHUNK, LARGEST // self.n_states)
-        n_groups = -(-lengths // (size * TOGETHER))
-        return Segments.from_counts(self.offsets, np.where(is_long, n_groups * TOGETHER, 1))
+        uses_lanes = self.n_states <= MAX_LANE_STATES
+        size = min(CHUNK_POSITIONS, MAX_LANE_NUMBERS // self.n_states) if uses_lanes else CHUNK_POSITIONS
+        n_groups = -(-lengths // (size * SEGMENTS_PER_PART))
+        return Segments.from_counts(self.offsets, np.where(is_long, n_groups * SEGMENTS_PER_PART, 1))
 
     @cached_property
     def _chain_of_segments(self) -> Chain:
-        """The segments as items of their own."""
+        """The segments as the items of a chain."""
         assert self._segments is not None
-        n_parts = max(1, min(self._segments.item_of.size // TOGETHER, N_PARTS))
+        n_parts = max(1, min(self._segments.item_of.size // SEGMENTS_PER_PART, N_PARTS))
         return Chain(self._segments.offsets, self.n_states, n_parts)
 
     @cached_property
     def _item_parts(self) -> list[ItemPart]:
-        """The items of each part, in the order in which they are inferred."""
+        """The items of each part, in the order of their inference."""
         lengths = np.diff(self.offsets)
         return [
             split_part(first, last, lengths, self.n_states, LANES) for first, last in pairwise(self._cuts)
@@ -165,12 +178,15 @@ class Chain(Structure):
         weights: Vector | None = None,
         pool: Pool | None = None,
     ) -> Inference:
-        """Run one inference pass: log partitions, node and edge residuals, expected and target scores.
+        """Return log partitions, node and edge residuals, expected and target scores.
 
-        Without `targets` nothing is subtracted: the residuals are the marginals and the expected counts. O(N K^2),
-        threaded over items, bit-identical for any number of threads. Scores of any finite size are safe, up to
-        their own rounding. A score of -inf forbids a state at a position. Results of an item without an allowed
-        labelling are undefined (`impossible` returns these items).
+        Without `targets` the residuals are the marginals and the expected counts.
+
+        Notes
+        -----
+        O(N K^2), threaded over items, bit-identical for any number of threads. Finite scores of any size are safe, up
+        to their own rounding. A score of -inf forbids a state at a position. Results of an item without an allowed
+        labelling are undefined; `impossible` returns these items.
         """
         scores, edges = self.masked_scores(scores, edges)
         if weights is None:
@@ -186,7 +202,7 @@ class Chain(Structure):
     def _infer_segments(
         self, segments: Segments, scores: Vector, edges: Vector, targets: Labels, weights: Vector, pool: Pool
     ) -> Inference | None:
-        """Return what `infer` does, by segments of long items; None if their messages underflow."""
+        """Infer with the long items cut into segments; return None if their messages underflow."""
         messages, by_segment = segments.messages(scores, edges, pool), weights[segments.item_of]
         closed = segments.closed(scores, messages)
         inference = self._chain_of_segments._infer_items(closed, edges, NO_TARGETS, by_segment, pool)
@@ -205,14 +221,14 @@ class Chain(Structure):
     def _infer_items(
         self, scores: Vector, edges: Vector, targets: Labels, weights: Vector, pool: Pool | None
     ) -> Inference:
-        """Return what `infer` does, item by item; scores and edges include the rules."""
+        """Infer item by item; scores and edges include the rules."""
         parts = self._item_parts
         residual = np.empty_like(scores)
         sums = np.zeros((self.n_items, 3))
         edge_counts = np.zeros((len(parts), *edges.shape))
         expected_edges = np.zeros(len(parts))
         longest = max((part.longest for part in parts), default=0)
-        workspaces: dict[int, tuple[Vector, ...]] = {}  # of each thread
+        workspaces: dict[int, tuple[Vector, ...]] = {}  # by thread
 
         def run(part: int) -> None:
             in_lanes, _, one_by_one = parts[part]
@@ -223,16 +239,16 @@ class Chain(Structure):
                 if workspace is None:
                     workspace = workspaces[get_ident()] = lanes_workspace(longest, self.n_states)
                 expected_edges[part] = forward_backward_lanes(in_lanes, *arrays, *workspace)
-                refused = refused_of(in_lanes, sums)
+                refused = in_lanes[np.isnan(sums[in_lanes, 0])]
                 if refused.size:
                     one_by_one = np.sort(np.concatenate([one_by_one, refused]))
             if one_by_one.size:
                 expected_edges[part] += forward_backward(one_by_one, *arrays)
-                refused = refused_of(one_by_one, sums)
+                refused = one_by_one[np.isnan(sums[one_by_one, 0])]
                 if refused.size:
                     expected_edges[part] += infer_in_logarithms(refused, *arrays[:3], NO_TABLES, *out)
 
-        (pool or Pool(1)).each(len(parts), run, PASS * residual.size * self.n_states)
+        (pool or Pool(1)).each(len(parts), run, INFERENCE_OPERATIONS * residual.size * self.n_states)
         return Inference(
             log_partition=sums[:, 0],
             target_score=sums[:, 2],
@@ -244,7 +260,7 @@ class Chain(Structure):
     def _infer_contexts(
         self, contexts: Contexts, scores: Vector, tables: Vector, targets: Labels, weights: Vector, pool: Pool
     ) -> Inference:
-        """Return what `infer` does, by the tables of the contexts; scores and tables include the rules."""
+        """Infer with the tables of the contexts; scores and tables include the rules."""
         factors, largest, ranges = exponentials(tables, pool)
         n_positions, width = scores.shape[1], factors.shape[2]
         alpha, u = aligned_rows(n_positions, width), aligned_rows(n_positions, width)
@@ -255,10 +271,10 @@ class Chain(Structure):
             items = np.arange(self._cuts[part], self._cuts[part + 1])
             forward_backward_tables(items, *arrays, residual, sums)
 
-        pool.each(self._cuts.size - 1, run, PASS * residual.size * self.n_states)
+        pool.each(self._cuts.size - 1, run, INFERENCE_OPERATIONS * residual.size * self.n_states)
         counts = self._outer_products(alpha, u, pool)
         counts *= factors[:, :, : self.n_states]
-        refused = refused_of(np.arange(self.n_items), sums)
+        refused = np.flatnonzero(np.isnan(sums[:, 0]))
         if refused.size:
             out = NO_TARGETS, weights, residual, counts, sums
             infer_in_logarithms(refused, self.offsets, scores, tables, contexts.table_of, *out)
@@ -279,11 +295,11 @@ class Chain(Structure):
         weights: Vector,
         pool: Pool,
     ) -> PositionInference:
-        """Compare with the labels of the positions one at a time, in O(N K^2); position_weights : float64 (N,), others
-        as of `infer`."""
+        """Return losses and expectations given the label of one position at a time, in O(N K^2); position_weights :
+        float64 (N,), other parameters as in `infer`."""
         scores, tables = self.masked_scores(scores, edges)
         losses, expected = np.zeros(self.n_items), np.empty_like(scores)
-        # Every part has counts of all tables, of which contexts may make thousands.
+        # One part with contexts: each part has counts of all tables, which may be thousands.
         cuts = self._cuts if self.contexts is None else np.array([0, self.n_items])
         counts = np.zeros((cuts.size - 1, *tables.shape))
         factors, _, ranges = exponentials(tables.reshape(-1, *tables.shape[-2:]), pool)
@@ -298,7 +314,7 @@ class Chain(Structure):
             items = np.arange(cuts[part], cuts[part + 1])
             position_log_losses(items, *arrays, losses, expected, counts[part])
 
-        pool.each(cuts.size - 1, run, PASS * expected.size * self.n_states)
+        pool.each(cuts.size - 1, run, INFERENCE_OPERATIONS * expected.size * self.n_states)
         sums = counts.sum(axis=0)
         transitions = sums.reshape(-1) if self.contexts is None else self.contexts.weighted(sums)
         return PositionInference(losses, expected, transitions)
@@ -310,15 +326,18 @@ class Chain(Structure):
         return self.contexts.by_context(self._inner)
 
     def _outer_products(self, before: Vector, here: Vector, pool: Pool) -> Vector:
-        """Return the sums of outer products of neighbouring rows, (N, width) each, by context, (C, K, K)."""
+        """Return the sums over the positions t of each context of the outer products of before[t - 1] and here[t],
+        (C, K, K); before, here : (N, width)."""
         starts, places = self._by_context
         sums = np.zeros((starts.size - 1, self.n_states, self.n_states))
         cuts = cut_into_parts(starts)
 
-        def run(part: int) -> None:
-            add_outer_products(cuts[part], cuts[part + 1], starts, places, before, here, sums)
-
-        pool.each(cuts.size - 1, run, places.size * self.n_states**2)
+        arrays = starts, places, before, here, sums
+        pool.each(
+            cuts.size - 1,
+            lambda part: add_outer_products(cuts[part], cuts[part + 1], *arrays),
+            places.size * self.n_states**2,
+        )
         return sums
 
     @cached_property
@@ -327,13 +346,13 @@ class Chain(Structure):
         return ends_of(self.offsets)[2]
 
     def _places(self, labels: Labels) -> NDArray[np.int64]:
-        """Return the indices of a labelling's transitions, those at `_inner`, in the tables of edge scores."""
+        """Return the indices of a labelling's transitions, to the positions `_inner`, in the tables of edge scores."""
         to = self._inner
         context = 0 if self.contexts is None else self.contexts.table_of[to]
         return self.edge_layout.numbers(labels[to - 1], labels[to], context)
 
     def _transitions(self, labels: Labels, weights: Vector | None) -> Vector:
-        """Return the counts of a labelling's transitions by index in the tables, each item times its weight."""
+        """Return the weighted counts of a labelling's transitions by index in the tables of edge scores."""
         n_tables = 1 if self.contexts is None else self.contexts.rows.shape[0]
         by_inner = None if weights is None else np.repeat(weights, np.diff(self.offsets))[self._inner]
         size = n_tables * self.edge_layout.n_pairs
@@ -370,16 +389,19 @@ class Chain(Structure):
         return self._of_items @ self.contexts.rows.power(2).sum(axis=1)
 
     def edge_ranges(self, weights: Vector) -> Vector:
-        """Return bounds on sum_i weight_i r_i^2 for every edge, (E,): r_i is 0 to T - 1 from a label to itself, to T //
-        2 to another, 0 with one label; with a context at most the sum of the sizes of its values in item i."""
+        """Return bounds on sum_i weight_i r_i^2 for every edge, (E,).
+
+        An item of T positions has 0 to T - 1 transitions from a label to itself, and 0 to T // 2 to another label; with
+        a single label r_i = 0. With a context, r_i is bounded by the sum of |x_tb| over the item.
+        """
         lengths = np.diff(self.offsets)
         to_itself = weights @ np.maximum(lengths - 1, 0).astype(np.float64) ** 2
         plain = np.full((self.n_states, self.n_states), weights @ (lengths // 2).astype(np.float64) ** 2)
         np.fill_diagonal(plain, to_itself if self.n_states > 1 else 0.0)
         if self.contexts is None:
             return plain.reshape(-1)
-        most = (self._of_items @ abs(self.contexts.rows[:, 1:])).power(2)
-        by_feature = np.asarray(weights @ most, np.float64) * (self.n_states > 1)
+        bounds = (self._of_items @ abs(self.contexts.rows[:, 1:])).power(2)
+        by_feature = np.asarray(weights @ bounds, np.float64) * (self.n_states > 1)
         return np.concatenate([plain.reshape(-1), np.repeat(by_feature, self.edge_layout.n_pairs)])
 
     def occurrences(self, positions: NDArray[np.integer]) -> Occurrences:
@@ -398,7 +420,7 @@ class Chain(Structure):
         return self.contexts.weighted(variances, power=2)[self.edge_layout.n_pairs :]
 
     def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
-        """Return the best labelling of every item and its score (Viterbi), -inf if none is allowed; ties go to the
+        """Return the best labelling of each item and its score (Viterbi), -inf if none is allowed; ties go to the
         lower state."""
         scores, edges = self.masked_scores(scores, edges)
         padded = np.zeros((*edges.shape[:-1], padded_width(self.n_states)))
@@ -422,20 +444,15 @@ class Chain(Structure):
                 return np.empty(0, np.intp)
             lengths = np.diff(self.offsets)
             return np.flatnonzero(~self.rules.possible_lengths(int(lengths.max(initial=0)))[lengths])
-        best = self.decode(np.where(allowed, 0.0, -np.inf), np.zeros(self.n_edges), pool)
+        best = self.decode(np.where(allowed, 0.0, -np.inf), np.zeros(self.edge_layout.size), pool)
         return np.flatnonzero(best.score == -np.inf)
 
 
-def refused_of(items: NDArray[np.int64], sums: Vector) -> NDArray[np.int64]:
-    """Return those of some items whose log partitions, the first column of sums, (I, 3), are NaN after a kernel."""
-    return items[np.isnan(sums[items, 0])]
-
-
 class PositionInference(NamedTuple):
-    """Losses and expectations of a chain given the label of one position at a time, weighted sums over the positions.
+    """Losses of a chain, and expectations given the label of one position, as weighted sums over the positions.
 
-    losses : float64 (I,): - sum_t position_weights_t log P(y_t | x), unweighted
-    expected : float64 (K, N), states; counts : float64 (E,), of edge weights; both times the items' weights
+    losses : float64 (I,): -sum_t position_weights_t log P(y_t | x), without the weights of the items
+    expected, counts : float64 (K, N), of the states, and (E,), of the edges; times the weights of the items
     """
 
     losses: Vector
@@ -444,15 +461,19 @@ class PositionInference(NamedTuple):
 
 
 def count_parts(n_items: int, n_states: int, n_lanes: int) -> int:
-    """Return the number of parts of the items: it depends on the structure, never on the number of threads."""
-    if n_states > MOST_STATES:
+    """Return the number of parts of the items, which does not depend on the number of threads."""
+    if n_states > MAX_LANE_STATES:
         return N_PARTS
-    return min(max(1, n_items // (GROUPS * n_lanes)), N_PARTS)
+    return min(max(1, n_items // (LANE_GROUPS_PER_PART * n_lanes)), N_PARTS)
 
 
 class ItemPart(NamedTuple):
-    """Items of a part, none empty: those `one_by_one`, ascending, and those `in_lanes`, from the `longest` to the
-    shortest, so that neighbours are of similar length."""
+    """The items of a part that are not empty.
+
+    in_lanes : items inferred in lanes, by descending length, so that neighbours have similar lengths
+    longest : length of the first of them, 0 if there is none
+    one_by_one : the other items, ascending
+    """
 
     in_lanes: NDArray[np.int64]
     longest: int
@@ -460,16 +481,19 @@ class ItemPart(NamedTuple):
 
 
 def split_part(first: int, last: int, lengths: NDArray[np.int64], n_states: int, n_lanes: int) -> ItemPart:
-    """Divide the items first ... last - 1 of the given lengths, (I,): items so long that eight do not fit into the
-    cache go one by one, and so do all if on average fewer than FEWEST_LANES lanes would be filled."""
+    """Divide the items first ... last - 1; lengths : (I,).
+
+    Items are inferred one by one if eight of their length do not fit into the cache. All items are if on average less
+    than MIN_FILLED_LANES lanes would be filled.
+    """
     items = first + np.flatnonzero(lengths[first:last])
     nothing = items[:0]
-    if n_states > MOST_STATES:
+    if n_states > MAX_LANE_STATES:
         return ItemPart(nothing, 0, items)
-    is_short = lengths[items] * n_states <= LARGEST
+    is_short = lengths[items] * n_states <= MAX_LANE_NUMBERS
     short = items[is_short]
     in_lanes = short[np.argsort(-lengths[short], kind="stable")]
     longest_of_groups = lengths[in_lanes[::n_lanes]]
-    if lengths[in_lanes].sum() < FEWEST_LANES * longest_of_groups.sum() or not in_lanes.size:
+    if lengths[in_lanes].sum() < MIN_FILLED_LANES * longest_of_groups.sum() or not in_lanes.size:
         return ItemPart(nothing, 0, items)
     return ItemPart(in_lanes, int(longest_of_groups[0]), items[~is_short])

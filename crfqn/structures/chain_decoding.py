@@ -1,7 +1,7 @@
 """The n best labellings of chains, and the probabilities of pairs of neighbours and of whole spans.
 
-Scores (K, N) and edges in nats, as the chain takes them; -inf forbids. Items without an allowed labelling have none,
-and their probabilities are undefined. Shapes: K states, N positions, I items, S spans.
+Scores (K, N) and edges in nats as in `Chain.infer`; -inf forbids a state or a transition. Items without an allowed
+labelling have no best ones, and undefined probabilities. Shapes: K states, N positions, I items, S spans.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from crfqn.threads import Pool, cut_into_parts
 
 
 class BestLabellings(NamedTuple):
-    """The n best labellings of every item, the best first: states (n, N), score (n, I), in nats, counts (I,), their
-    number, which is below n for an item with fewer."""
+    """The n best labellings of each item, the best first.
+
+    states, score : (n, N) and (n, I), in nats
+    counts : (I,), the number of labellings: n, or all if an item has fewer
+    """
 
     states: NDArray[np.int32]
     score: Vector
@@ -38,8 +41,10 @@ def each_run(chain: Chain, run: Callable[[int, int], object], pool: Pool, n_oper
 
 
 def n_best(chain: Chain, scores: Vector, edges: Vector, n: int, pool: Pool) -> BestLabellings:
-    """Return the n best labellings of every item; ties go to the lower last state, then to the lower one before. O(N K
-    (K + n)) time, typically, and 8 T K n bytes for the longest item, T positions, in each thread."""
+    """Return the n best labellings of each item; ties go to the lower last state, then to the lower previous one.
+
+    Typically O(N K (K + n)) time; 8 T K n bytes in each thread for the longest item, of T positions.
+    """
     scores, edges = chain.masked_scores(scores, edges)
     longest = int(np.diff(chain.offsets).max(initial=0))
     check_n_best(n, longest, chain.n_states, scores.shape[1])
@@ -52,7 +57,7 @@ def n_best(chain: Chain, scores: Vector, edges: Vector, n: int, pool: Pool) -> B
 
 
 def pairs_of(chain: Chain, scores: Vector, edges: Vector, pool: Pool) -> list[Vector]:
-    """Return P(y_t = j, y_{t+1} = k) of every item, float64 (T - 1, K, K), (0, K, K) for items without neighbours."""
+    """Return P(y_t = j, y_{t+1} = k) of each item, float64 (T - 1, K, K), or (0, K, K) for an empty item."""
     scores, edges = chain.masked_scores(scores, edges)
     sizes = np.maximum(np.diff(chain.offsets) - 1, 0)
     firsts = np.concatenate([[0], np.cumsum(sizes)])
@@ -65,8 +70,10 @@ def pairs_of(chain: Chain, scores: Vector, edges: Vector, pool: Pool) -> list[Ve
 def span_probabilities(
     chain: Chain, scores: Vector, edges: Vector, spans: Spans, rules: SpanRules, pool: Pool
 ) -> Vector:
-    """Return the probability that a labelling contains exactly this span, for each, (S,). O(T K^2) for
-    an item with spans, with K^2 exponentials a position: everything is in logarithms."""
+    """Return for each span the probability that a labelling has exactly this span, (S,).
+
+    O(T K^2) for an item with spans. All is computed in logarithms, with K^2 exponentials a position.
+    """
     scores, edges = chain.masked_scores(scores, edges)
     heads = np.searchsorted(spans.starts, chain.offsets)
     out = np.empty(spans.starts.size)

@@ -1,4 +1,4 @@
-"""The numbering of the weights of edges: by the observation, the label before and the label."""
+"""The numbering of the weights of edges: by context, previous label and label."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class Edges(NamedTuple):
-    """Edges one by one, int64 (n,) each: the labels that they lead from and to, and their contexts."""
+    """Single edges, int64 (n,) each: the labels that they lead from and to, and their contexts."""
 
     from_: NDArray[np.int64]
     to: NDArray[np.int64]
@@ -17,13 +17,13 @@ class Edges(NamedTuple):
 
 
 class EdgeLayout(NamedTuple):
-    """Numbers of edges, by context, then by the label that they lead from, then to.
+    """Numbers of edges, by context, then by the label that they lead from, then by the label that they lead to.
 
-    Context 0 is that of all positions: its K K weights are those of transitions. Each bigram feature is one more
-    context. Tables of edge scores have the same numbering; matrices of label pairs have that of context 0.
+    All positions have context 0: its K K weights are those of transitions. Each bigram feature is one more context.
+    Tables of edge scores have the same numbering; matrices of label pairs have that of context 0.
 
-    n_states : K, at least 1
-    n_contexts : 1 for a plain chain, 0 for structures without edges
+    n_states : K, 1 or more
+    n_contexts : 1 plus the number of bigram features; 0 for structures without edges
     """
 
     n_states: int
@@ -38,16 +38,6 @@ class EdgeLayout(NamedTuple):
     def size(self) -> int:
         """The number of edges, E."""
         return self.n_contexts * self.n_pairs
-
-    @property
-    def has_contexts(self) -> bool:
-        """Whether edges have contexts besides that of all positions."""
-        return self.n_contexts > 1
-
-    @property
-    def plain(self) -> EdgeLayout:
-        """The layout of transitions alone, whose numbers are the same in this one."""
-        return self._replace(n_contexts=min(self.n_contexts, 1))
 
     def numbers(
         self,

@@ -1,8 +1,9 @@
-"""Exact inference over long items in segments, which fill the lanes of the vector registers and are shared by threads.
+"""Exact inference over long items in segments, which fill the lanes of the vector registers and all threads.
 
-Two passes along an item, one thread each, compute the forward and the backward messages and store those that enter and
-leave its segments: F = f' M after the position with the message f, B = M v before that with psi b = v. With log F and
-log B added to its first and last scores, a segment is a separate chain with the marginals of the whole:
+Two passes along an item, one thread each, compute the forward and the backward messages and store those at the cuts
+between its segments: F = f' M after the position with the message f, and B = M v before the position with psi b = v. If
+log F is added to the first scores of a segment and log B to its last ones, the segment is a separate chain with the
+marginals of the whole item:
 
     log Z = sum_s log Z_s + sum over the cuts of (largest edge - log n),   n = sum_jk f(j) M(j, k) v(k)
     P(y_t = j, y_{t+1} = k) = f(j) M(j, k) v(k) / n    across a cut
@@ -18,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.forward_backward import AGREEMENT, segment_messages
+from crfqn.kernels.forward_backward import NORMALIZATION_TOLERANCE, segment_messages
 from crfqn.threads import Pool
 
 
 class Messages(NamedTuple):
-    """Messages across the cuts, float64 (C, K): f and v, each with the sum 1, F and B; and n, (C,)."""
+    """Messages across the cuts, float64 (C, K): f and v, each with the sum 1, F and B; norms : n, float64 (C,)."""
 
     f: Vector
     v: Vector
@@ -36,8 +37,8 @@ class Segments(NamedTuple):
     """Items cut into segments.
 
     offsets : int64 (S + 1,); item_of : int64 (S,)
-    runs : of each item that is cut, its first segment, and the one after its last
-    after : int64 (C,), the segments that have one before them in their item
+    runs : (first segment, end) of each item that is cut
+    after : int64 (C,), the segments after the cuts
     """
 
     offsets: NDArray[np.int64]
@@ -47,7 +48,7 @@ class Segments(NamedTuple):
 
     @classmethod
     def from_counts(cls, offsets: NDArray[np.int64], n_segments: NDArray[np.int64]) -> Segments:
-        """Cut items, of the given numbers of segments each, (I,), 1 for those that are not cut."""
+        """Cut each item into n_segments, (I,), of about equal length."""
         item_of = np.repeat(np.arange(n_segments.size), n_segments)
         firsts = np.cumsum(n_segments) - n_segments
         numbers = np.arange(item_of.size) - firsts[item_of]
@@ -57,7 +58,7 @@ class Segments(NamedTuple):
         return cls(np.append(starts, offsets[-1]), item_of, runs, np.flatnonzero(numbers))
 
     def messages(self, scores: Vector, edges: Vector, pool: Pool) -> Messages:
-        """Return the messages across the cuts; scores (K, N) and edges (K, K), -inf where something is forbidden."""
+        """Return the messages across the cuts, from scores (K, N) and edges (K, K); -inf forbids."""
         shape = 2, self.item_of.size, len(edges)
         before, entering = np.zeros(shape), np.ones(shape)
 
@@ -68,12 +69,8 @@ class Segments(NamedTuple):
 
         pool.each(2 * len(self.runs), run, scores.size * len(edges))
         here = self.after
-        f, v, forward, backward = (
-            before[0, here],
-            before[1, here - 1],
-            entering[0, here],
-            entering[1, here - 1],
-        )
+        f, v = before[0, here], before[1, here - 1]
+        forward, backward = entering[0, here], entering[1, here - 1]
         return Messages(f, v, forward, backward, (forward * v).sum(axis=1))
 
     def closed(self, scores: Vector, messages: Messages) -> Vector:
@@ -85,8 +82,8 @@ class Segments(NamedTuple):
         return closed
 
     def agree(self, messages: Messages, marginals: Vector, weights: Vector) -> bool:
-        """Return whether the marginals at the cuts, times the weights of segments, (S,), are those of the messages:
-        they are not if a relevant message has underflowed."""
+        """Return whether the marginals at the cuts, (K, N) times the weights of the segments (S,), agree with the
+        messages. They do not if a relevant message has underflowed."""
         weight, n = weights[self.after, None], messages.norms[:, None]
         sides = (
             (self.offsets[self.after], messages.forward * messages.v),
@@ -94,12 +91,14 @@ class Segments(NamedTuple):
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             return all(
-                bool((abs(marginals[:, at].T - weight * product / n) <= AGREEMENT * weight).all())
+                bool(
+                    (abs(marginals[:, at].T - weight * product / n) <= NORMALIZATION_TOLERANCE * weight).all()
+                )
                 for at, product in sides
             )
 
     def added_score(self, messages: Messages, marginals: Vector) -> float:
-        """Return the part of the messages in the expected scores of the nodes; marginals, times weights : (K, N)."""
+        """Return the contribution of the messages to the expected scores of `closed`; marginals : (K, N), weighted."""
         total = 0.0
         for at, message in (
             (self.offsets[self.after], messages.forward),
@@ -110,7 +109,7 @@ class Segments(NamedTuple):
         return total
 
     def crossings(self, messages: Messages, edges: Vector, weights: Vector) -> Vector:
-        """Return the expected transitions across the cuts, times the weights of segments, (K, K)."""
+        """Return the expected transitions across the cuts, times the weights of the segments (S,): (K, K)."""
         shares = messages.f * (weights[self.after] / messages.norms)[:, None]
         return np.einsum("cj,ck->jk", shares, messages.v) * np.exp(edges - edges.max())
 

@@ -1,10 +1,11 @@
-"""Best labellings of an item in which some labels form at most one run each: exact, in numpy.
+"""Best labellings of an item in which some labels form no more than one run each: exact, in numpy.
 
-Viterbi's recursion over states that are extended by the set of labels whose run has begun (`completions`) bounds what a
-labelling can still add, and a best-first search (A*) with this bound finds the n best labellings that keep the rule.
-The sets contain only some labels: at first those that the item's best labelling repeats, then those that slow the
-search down. The bound ignores the rule of the other labels, which the search itself enforces, so that each result is
-exact. Shapes: T positions, K states, G groups of states of which each forms at most one run.
+A best-first search (A*) extends partial labellings in the order of an upper bound of their score. The bound comes from
+Viterbi's recursion over states extended by the set of the labels whose run has begun (`completions`). The sets contain
+active labels only: at first those that the item's best labelling repeats, later those that slow the search down. The
+bound ignores the rule of the other labels. The search enforces it for all labels, so that results are exact.
+
+Shapes: T positions, K states, G groups of states that form single runs, A active groups.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +25,22 @@ from crfqn.structures.item_chain import BestPath, best_steps
 from crfqn.structures.span_rules import SpanRules
 from crfqn.time_limit import check_time
 
-MOST_GROUPS = 8  # in the extended states of an item: 256 sets
-LARGEST_NUMBERS = 1 << 24  # of an item's bounds, and of the states of the partial labellings: 128 MB each
-FIRST_LIMIT = 200  # partial labellings extended for each position before another group is added to the sets
-LAST_LIMIT = 100_000  # partial labellings in all, if no further group can be added
+MAX_GROUPS = 8  # active groups, fixed by the time of a bound: 256 sets
+MAX_TABLE_NUMBERS = (
+    1 << 24
+)  # limit of memory: 128 MB for the bounds, and for the states of partial labellings
+EXTENSIONS_PER_POSITION = (
+    200  # so many extended labellings for each position before another group becomes active
+)
+MAX_EXTENSIONS = 100_000  # limit of extended labellings if no further group can become active
+
+PartialPath: TypeAlias = (
+    tuple[int, "PartialPath"] | None
+)  # the states of a partial labelling, the last one first
 
 
-def repeats(states: NDArray[Any], offsets: NDArray[np.int64], rules: SpanRules) -> dict[int, set[int]]:
-    """Return the groups that form more than one run, by the item that has them; states : (N,); offsets : (I + 1,)."""
+def repeats(states: NDArray[np.integer], offsets: NDArray[np.int64], rules: SpanRules) -> dict[int, set[int]]:
+    """Return the groups with more than one run, by item; states : (N,); offsets : (I + 1,)."""
     runs = rules.find(states, offsets)
     item_of = np.searchsorted(offsets, runs.starts, side="right") - 1
     repeated: dict[int, set[int]] = {}
@@ -44,51 +53,51 @@ def repeats(states: NDArray[Any], offsets: NDArray[np.int64], rules: SpanRules) 
 def best_of_single_runs(
     nodes: Vector, tables: Sequence[Vector], rules: SpanRules, groups: set[int], n: int = 1
 ) -> list[BestPath]:
-    """Return the n best labellings of an item in which each group of states forms at most one run, or all if there are
-    fewer.
+    """Return the n best labellings of an item in which each group of states forms no more than one run, or all if there
+    are fewer than n.
 
     Parameters
     ----------
-    nodes : float64 (T, K), scores of the states, -inf where one is ruled out
+    nodes : float64 (T, K), scores of the states; -inf forbids
     tables : T matrices (K, K), scores of the transitions to each position; the first is not used
     rules : SpanRules, the group of each state, -1 for none, and which neighbours belong to one run
-    groups : groups that the extended states begin with
+    groups : the first active groups
     n : number of labellings, >= 1
 
     Raises
     ------
     InputError
-        The search extended LAST_LIMIT partial labellings: many more labels than MOST_GROUPS are repeated everywhere.
+        The search extended MAX_EXTENSIONS partial labellings: many more labels than MAX_GROUPS are repeated everywhere.
     """
     length, n_states = nodes.shape
     if not length:
         return [BestPath([], 0.0)]
-    sets = LARGEST_NUMBERS / (max(length, n_states) * n_states)
-    most = min(MOST_GROUPS, int(np.log2(max(2.0, sets))))
-    active = sorted(groups)[:most]
+    sets = MAX_TABLE_NUMBERS / (max(length, n_states) * n_states)
+    max_active = min(MAX_GROUPS, int(np.log2(max(2.0, sets))))
+    active = sorted(groups)[:max_active]
     while True:
-        limit = FIRST_LIMIT * length * n if len(active) < most else LAST_LIMIT
-        limit = min(limit, LARGEST_NUMBERS // n_states)
+        limit = EXTENSIONS_PER_POSITION * length * n if len(active) < max_active else MAX_EXTENSIONS
+        limit = min(limit, MAX_TABLE_NUMBERS // n_states)
         paths, refused = _search(nodes, tables, rules, active, n, limit)
         if paths is not None:
             return paths
         others = [group for group, _ in refused.most_common() if group not in active]
-        if len(active) == most or not others:
+        if len(active) == max_active or not others:
             raise InputError(
-                f"once: expected fewer labels: more than {most} of them are repeated in the labellings of an item of "
-                f"{length} positions, and none of the {limit:,} best partial ones keeps the rule"
+                f"once: expected a smaller number of labels: more than {max_active} are repeated in labellings of an "
+                f"item of {length} positions, and none of the {limit:,} best partial ones keeps the rule"
             )
         active.append(others[0])
 
 
 def completions(nodes: Vector, tables: Sequence[Vector], rules: SpanRules, active: Sequence[int]) -> Vector:
-    """Return the best score of the positions after each, (T, 2^A, K): by the set of the A active groups whose run has
-    begun, up to this position, and by the state at it. Viterbi's recursion, backwards, O(T 2^A K^2)."""
+    """Return the best score of the positions after each position, (T, 2^A, K), by the set of the active groups whose
+    runs have begun and by the state at the position. Viterbi's recursion backwards, O(T 2^A K^2)."""
     length, n_states = nodes.shape
     n_sets = 1 << len(active)
     bit_of = _bits(rules, active)
     sets = np.arange(n_sets)[:, None]
-    begun, is_closed = sets | bit_of, (sets & bit_of) > 0  # of a state that begins a run
+    begun, is_closed = sets | bit_of, (sets & bit_of) > 0  # if a state begins a run
     continues = rules.continues & (bit_of > 0)  # within an active group
 
     def onwards(scores: Vector) -> Vector:
@@ -106,11 +115,11 @@ def completions(nodes: Vector, tables: Sequence[Vector], rules: SpanRules, activ
 def _search(
     nodes: Vector, tables: Sequence[Vector], rules: SpanRules, active: Sequence[int], n: int, limit: int
 ) -> tuple[list[BestPath] | None, Counter[int]]:
-    """Return the n best labellings, None if more than `limit` partial ones would have to be extended; and how often
-    each group refused an extension.
+    """Return the n best labellings, or None after `limit` extensions; and by group the number of extensions that its
+    rule has refused.
 
-    Partial labellings are extended in the order of the best score that they can still reach. Those that share
-    position, state and groups begun have the same continuations, so that at most n of them are extended.
+    Partial labellings are extended in the order of the best score that they can still reach. Those with the same
+    position, state and begun groups have the same continuations: only n of them are extended.
     """
     length, n_states = nodes.shape
     bounds = completions(nodes, tables, rules, active)
@@ -125,9 +134,14 @@ def _search(
         if rank < len(branches.states):
             heappush(queue, (-float(branches.bounds[rank]), -branches.t, next(tie), rank, branches))
 
-    def branch(t: int, steps: Vector, begun: int, set_begun: int, is_begun: Any, before: Any) -> None:
-        """Queue the continuations of a partial labelling at position t; steps : (K,), its score with each of them;
-        begun, set_begun : its groups, all and active ones, as bits; is_begun : bool (K,), of states of these groups."""
+    def branch(
+        t: int, steps: Vector, begun: int, set_begun: int, is_begun: NDArray[np.bool_], before: PartialPath
+    ) -> None:
+        """Queue the continuations at position t of the partial labelling `before`.
+
+        steps : (K,), its score with each state at t; begun, set_begun : its begun groups, all and active ones, as bits;
+        is_begun : bool (K,), states of begun groups
+        """
         is_refused = is_begun if before is None else is_begun & ~rules.continues[before[0]]
         n_refused[is_refused & (steps > -np.inf)] += 1
         reachable = np.where(is_refused, -np.inf, steps + bounds[t, set_begun | bits, every])
@@ -143,7 +157,7 @@ def _search(
         path, score, begun, is_begun = (state, at.before), float(at.steps[state]), at.begun, at.is_begun
         if at.t == length - 1:
             states: list[int] = []
-            link: Any = path
+            link: PartialPath = path
             while link is not None:
                 states.append(link[0])
                 link = link[1]
@@ -164,9 +178,12 @@ def _search(
 
 
 class _Branches(NamedTuple):
-    """Continuations of a partial labelling at position t: the states, those first that can reach the best score, the
-    score that each can still reach, and the state of the search for the labelling so far. They are queued one by one,
-    so that the queue has one or two for each labelling that has been extended."""
+    """Continuations of the partial labelling `before` at position t. The queue has one or two of them for each extended
+    labelling, since the next one is queued when one is taken.
+
+    states, bounds : the states by descending best score that they can still reach, and these scores
+    steps, begun, set_begun, is_begun : as in `branch` of `_search`
+    """
 
     t: int
     states: NDArray[np.intp]
@@ -175,11 +192,11 @@ class _Branches(NamedTuple):
     begun: int
     set_begun: int
     is_begun: NDArray[np.bool_]
-    before: Any
+    before: PartialPath
 
 
 def _bits(rules: SpanRules, active: Sequence[int]) -> NDArray[np.intp]:
-    """Return the bit of each state's group among the active ones, 0 for other groups, (K,)."""
+    """Return the bit of each state's group, (K,), 0 for groups that are not active."""
     bits = np.zeros(len(rules.type_of), np.intp)
     for place, group in enumerate(active):
         bits[rules.type_of == group] = 1 << place
@@ -187,7 +204,7 @@ def _bits(rules: SpanRules, active: Sequence[int]) -> NDArray[np.intp]:
 
 
 def _by_group(n_refused: NDArray[np.int64], rules: SpanRules) -> Counter[int]:
-    """Return how often each group refused an extension, of the numbers of its states."""
+    """Return the number of refused extensions by group, from those by state, (K,)."""
     refused: Counter[int] = Counter()
     for group, number in zip(rules.type_of.tolist(), n_refused.tolist(), strict=True):
         refused[group] += number

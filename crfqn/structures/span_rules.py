@@ -1,4 +1,4 @@
-"""Spans of neighbouring labels: which labels form a span, and where a labelling has spans. Numpy only.
+"""Spans of neighbouring labels: which labels form a span, and the spans of a labelling. Numpy only.
 
 Shapes: K states, N positions, I items, S spans.
 """
@@ -11,11 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Labels
-
 
 class Spans(NamedTuple):
-    """Spans of all items, in their order: positions starts ... stops - 1 and types, int64 (S,) each."""
+    """The spans of all items in order, int64 (S,) each: positions starts ... stops - 1, and types."""
 
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
@@ -24,14 +22,17 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SpanRules:
-    """Rules for spans of neighbouring states; type_of : int64 (K,), the type of each state, -1 for none; continues :
-    bool (K, K), whether the second state belongs to the span of the first."""
+    """Which neighbouring states form a span.
+
+    type_of : int64 (K,), the type of each state, -1 for none
+    continues : bool (K, K), whether the second state belongs to the span of the first
+    """
 
     type_of: NDArray[np.int64]
     continues: NDArray[np.bool_]
 
-    def find(self, states: Labels, offsets: NDArray[np.int64]) -> Spans:
-        """Return the spans of a labelling, int (N,), in their order."""
+    def find(self, states: NDArray[np.integer], offsets: NDArray[np.int64]) -> Spans:
+        """Return the spans of a labelling, int (N,), in order."""
         type_of = self.type_of[states]
         goes_on = np.zeros(states.size + 1, bool)
         pairs = states[:-1].astype(np.int64) * self.type_of.size + states[1:]

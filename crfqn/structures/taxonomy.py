@@ -1,13 +1,13 @@
 """The taxonomy: exact inference, from scores, for items whose labels are nodes of a forest.
 
-Scores of the nodes are label-major, (K, N), one position an item; the score of a label is the sum of the scores on its
-path from the top (paper, section 6.2 and appendix D.2), so that the labels under an inner node share its score. The
-virtual root, whose score would be in every sum, is not a node.
+The score of a label is the sum of the scores on its path from the top (Zhong et al. 2014, section 6.2 and appendix
+D.2): labels under an inner node share its score. The virtual root, whose score would be in every sum, is not a node.
+Shapes: K nodes, N items with one position each; node scores are label-major, (K, N).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.taxonomy import best_labels, path_sums, tree_marginals
+from crfqn.kernels.taxonomy import best_nodes, path_sums, tree_marginals
 from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Ancestors, Decoded, Inference, Structure
 from crfqn.threads import N_PARTS, Pool
 
-PASS = 10  # operations for each score: an exponential and a few others
+OPERATIONS_PER_SCORE = 10  # of an inference pass: an exponential and some sums and products
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Taxonomy(Structure):
     is_label : ndarray of bool, shape (K,): whether an item can be labelled by the node
     n_items : int
     n_parts : int
-        Maximum number of chunks of items for the threads; results do not depend on it.
+        Maximum number of chunks of items for the threads, which does not affect results.
     """
 
     parents: Labels
@@ -67,7 +67,7 @@ class Taxonomy(Structure):
 
     @cached_property
     def ancestors(self) -> Ancestors:
-        """Each node with its ancestors, itself first; O(size of the result) time and memory."""
+        """Each node with its ancestors, the node first; O(size of the result) time and memory."""
         lengths = np.zeros(self.n_states, np.int64)
         for nodes, _ in self._levels_above():
             lengths[nodes] += 1
@@ -82,7 +82,7 @@ class Taxonomy(Structure):
         return np.flatnonzero(self.is_label)
 
     def _levels_above(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.integer]]]:
-        """Yield (all nodes, themselves), then (nodes that have one, their parents), (..., grandparents), ..."""
+        """Yield (all nodes, all nodes), (nodes with a parent, their parents), (nodes with a grandparent, these), ..."""
         nodes: NDArray[np.int64] = np.arange(self.n_states)
         above: NDArray[np.integer] = nodes
         while nodes.size:
@@ -106,9 +106,9 @@ class Taxonomy(Structure):
         weights: Vector | None = None,
         pool: Pool | None = None,
     ) -> Inference:
-        """Run one inference pass: log partitions, residuals of all nodes, expected and target scores.
+        """Return log partitions, residuals of all nodes, expected and target scores.
 
-        Without `targets` nothing is subtracted: the residuals are the node marginals.
+        Without `targets` the residuals are the node marginals: P(the label is node k or below it).
 
         Notes
         -----
@@ -129,10 +129,6 @@ class Taxonomy(Structure):
             edge_residual=NO_EDGES,
         )
 
-    def marginals(self, scores: Vector, pool: Pool | None = None) -> Vector:
-        """Return P(the label is node k or lies under it), (K, N)."""
-        return self.infer(scores, pool=pool).residual
-
     def path_scores(self, scores: Vector, pool: Pool | None = None) -> Vector:
         """Return the sum of the scores from the top to each node, (K, N)."""
         scores = np.ascontiguousarray(scores)
@@ -141,29 +137,29 @@ class Taxonomy(Structure):
         return out
 
     def label_scores(self, labels: Labels, scores: Vector, edges: Vector = NO_EDGES) -> Vector:
-        """Return the path score of a label of every item, (I,)."""
+        """Return the path score of a label of each item, (I,)."""
         return self.path_scores(scores)[labels, np.arange(self.n_items)]
 
     def decode(self, scores: Vector, edges: Vector = NO_EDGES, pool: Pool | None = None) -> Decoded:
-        """Return the best label of every item, as a node, and its path score; ties go to the lower node."""
+        """Return the best label of each item, as a node, and its path score; ties go to the lower node."""
         sums = self.path_scores(scores, pool)
         best, states = np.empty(self.n_items), np.empty(self.n_items, np.int32)
-        self._each(lambda first, last: best_labels(first, last, self.is_label, sums, best, states), pool)
+        self._each(lambda first, last: best_nodes(first, last, self.is_label, sums, best, states), pool)
         return Decoded(states, best)
 
-    def _each(self, run, pool: Pool | None) -> None:  # type: ignore[no-untyped-def]
-        """Call run(first, last) over chunks of items, which are independent, so that the cuts change no result."""
+    def _each(self, run: Callable[[int, int], object], pool: Pool | None) -> None:
+        """Call run(first, last) for chunks of items; items are independent, so that the cuts do not affect results."""
         threads = pool or Pool(1)
         n_parts = 1 if threads.n_threads == 1 else min(self.n_parts, self.n_items)
         cuts = self.n_items * np.arange(n_parts + 1) // max(1, n_parts)
-        n_operations = PASS * self.n_items * self.n_states
+        n_operations = OPERATIONS_PER_SCORE * self.n_items * self.n_states
         threads.each(n_parts, lambda part: run(cuts[part], cuts[part + 1]), n_operations)
 
 
 def flat(n_classes: int, n_items: int) -> Taxonomy:
-    """Return the structure of items with one label each of `n_classes`, without a taxonomy: inference is a softmax.
+    """Return the structure of items with one of `n_classes` labels each: a taxonomy whose nodes are all at the top.
 
-    It equals the taxonomy whose nodes are all at the top, and the chain of length one.
+    Inference is a softmax, as over chains of length one.
     """
     if n_classes < 1:
         raise InputError(f"a flat structure needs at least one class, got n_classes = {n_classes}")

@@ -1,6 +1,6 @@
-"""Rules on the labels of a chain: which may begin an item, end it, and follow which.
+"""Rules on the labels of a chain: which labels may begin an item, which may end it, and which may follow each other.
 
-A labelling that breaks one has the score -inf, so it is in no partition function, marginal or best labelling.
+A labelling that breaks a rule has the score -inf: it is in no partition function, marginal or best labelling.
 Shapes: K states, N positions, I items.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """A position whose label breaks a rule: the position, and "start", "transition" or "end"."""
+    """A position whose label breaks a rule, and the kind of the rule: "start", "transition" or "end"."""
 
     position: int
     rule: str
@@ -29,8 +29,11 @@ class Violation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransitionRules:
-    """Rules of a chain over K states; transitions : bool (K, K), whether the second state may follow the first; start,
-    end : bool (K,), whether an item may begin, or end, with a state."""
+    """Rules of a chain over K states.
+
+    transitions : bool (K, K), whether the second state may follow the first
+    start, end : bool (K,), whether an item may begin, and end, with a state
+    """
 
     transitions: NDArray[np.bool_]
     start: NDArray[np.bool_]
@@ -46,12 +49,13 @@ class TransitionRules:
 
     @classmethod
     def everything(cls, n_states: int) -> TransitionRules:
-        """Return the rules that allow all."""
+        """Return the rules that allow all labellings."""
         return cls(np.ones((n_states, n_states), bool), np.ones(n_states, bool), np.ones(n_states, bool))
 
     @classmethod
     def observed(cls, targets: Labels, offsets: NDArray[np.int64], n_states: int) -> TransitionRules:
-        """Return the rules that allow the transitions of labels int32 (N,), -1 for unknown ones."""
+        """Return the rules that allow only the observed starts, ends and transitions of labels, int32 (N,), -1 for
+        unknown ones."""
         rules = cls(np.zeros((n_states, n_states), bool), np.zeros(n_states, bool), np.zeros(n_states, bool))
         firsts, lasts, to = ends_of(offsets)
         for allowed, at in ((rules.start, firsts), (rules.end, lasts)):
@@ -67,22 +71,17 @@ class TransitionRules:
             self.transitions & other.transitions, self.start & other.start, self.end & other.end
         )
 
-    @property
-    def allows_everything(self) -> bool:
-        """Whether nothing is forbidden."""
-        return bool(self.transitions.all() and self.start.all() and self.end.all())
-
     @cached_property
     def mask(self) -> TransitionMask:
-        """The rules as additions to scores, for kernels."""
+        """The rules as additions to scores, 0 or -inf, for kernels."""
         from crfqn.kernels.rows import LANES
         from crfqn.kernels.viterbi import TransitionMask
 
         n_states = self.start.size
         width = -(-n_states // LANES) * LANES
         edges, ends = np.zeros((n_states, width)), np.zeros((2, width))
-        edges[:, :n_states] = _penalty(self.transitions)
-        ends[:, :n_states] = _penalty(np.stack([self.start, self.end]))
+        edges[:, :n_states] = np.where(self.transitions, 0.0, -np.inf)
+        ends[:, :n_states] = np.where(np.stack([self.start, self.end]), 0.0, -np.inf)
         return TransitionMask(edges[:0] if self.transitions.all() else edges, ends[0].copy(), ends[1].copy())
 
     def on_scores(self, scores: Vector, offsets: NDArray[np.int64]) -> Vector:
@@ -97,7 +96,7 @@ class TransitionRules:
 
     def on_edges(self, edges: Vector) -> Vector:
         """Return edge scores (K, K) with forbidden transitions at -inf."""
-        return edges + _penalty(self.transitions)
+        return edges + np.where(self.transitions, 0.0, -np.inf)
 
     def possible_lengths(self, longest: int) -> NDArray[np.bool_]:
         """Return whether any labelling of 0, 1 ... `longest` positions keeps the rules, (longest + 1,)."""
@@ -106,11 +105,11 @@ class TransitionRules:
             possible[length:] = bool((reached & self.end).any())
             before, reached = reached, np.logical_or.reduce(self.transitions[reached], axis=0)
             if np.array_equal(before, reached):
-                break  # so it stays
+                break  # no other states can be reached
         return possible
 
     def violations(self, targets: Labels, offsets: NDArray[np.int64]) -> list[Violation]:
-        """Return the rules that labels int32 (N,) break, by position; -1 for unknown ones, which break none."""
+        """Return the violations of rules by labels, int32 (N,), by position; unknown labels, -1, violate none."""
         firsts, lasts, to = ends_of(offsets)
         first, last, before, here = targets[firsts], targets[lasts], targets[to - 1], targets[to]
         broken = [
@@ -121,12 +120,8 @@ class TransitionRules:
         return sorted(Violation(int(position), rule) for positions, rule in broken for position in positions)
 
 
-def _penalty(allowed: NDArray[np.bool_]) -> Vector:
-    return np.where(allowed, 0.0, -np.inf)
-
-
 def ends_of(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first positions of items, the last ones, and those that are not the first."""
+    """Return the first positions of items, the last positions, and the positions that are not first."""
     is_filled = np.diff(offsets) > 0
     firsts = offsets[:-1][is_filled]
     has_before = np.ones(offsets[-1], bool)

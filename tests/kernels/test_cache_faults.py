@@ -1,4 +1,4 @@
-"""Compiled code on disk that is damaged, or that cannot be written: compiled anew, and said once."""
+"""Compiled code on disk that is damaged, or that cannot be written: compiled again, with one warning."""
 
 import builtins
 import errno
@@ -8,8 +8,8 @@ import pytest
 
 from crfqn.kernels import kernel, numba_internals
 
-UNREADABLE = "compiled code on disk cannot be read, so it is compiled anew"
-NOT_KEPT = "compiled code cannot be kept, so every process compiles anew"
+UNREADABLE = "compiled code on disk cannot be read, so it is compiled again"
+NOT_KEPT = "compiled code cannot be written to disk, so every process compiles it again"
 
 
 def twice(x):
@@ -20,7 +20,7 @@ def twice(x):
 def folder(tmp_path, monkeypatch):
     """The folder of compiled code, and a process that has warned of nothing yet."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(numba_internals, "_said", set())
+    monkeypatch.setattr(numba_internals, "_warned", set())
     return tmp_path
 
 

@@ -8,7 +8,7 @@ from linked import from_python
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.coordinate_descent import soft_threshold
 from crfqn.kernels.curvature import (
-    FAINT,
+    MIN_MARGINAL,
     CompressedRows,
     count_present,
     count_whole,
@@ -16,11 +16,11 @@ from crfqn.kernels.curvature import (
     list_members,
     write_whole,
 )
-from crfqn.kernels.forward_backward import CHUNK, chunk_end, load_scores, longest_item, padded_edges
+from crfqn.kernels.forward_backward import CHUNK_POSITIONS, chunk_end, load_scores, longest_item, padded_edges
 from crfqn.kernels.logarithms import log_sum_exp
 from crfqn.kernels.rows import (
     LANES,
-    UNDERFLOW,
+    MIN_EXPONENT,
     add_picked,
     add_products,
     aligned_rows,
@@ -37,7 +37,7 @@ from crfqn.kernels.sparse import (
     square_sums,
     valued_dot,
 )
-from crfqn.kernels.taxonomy import add_marginal_variance, best_labels, path_sums, tree_marginals
+from crfqn.kernels.taxonomy import add_marginal_variance, best_nodes, path_sums, tree_marginals
 
 chunk_end, load_scores, longest_item, padded_edges, log_sum_exp, exp_in_place, binary_dot, valued_dot = map(
     from_python,
@@ -62,7 +62,7 @@ def test_exponential_to_a_few_units_in_the_last_place():
             *(halves * (1 + step * 1e-16) for step in range(-4, 5)),
         ]
     )
-    grid = grid[(grid >= UNDERFLOW) & (grid <= 0)]
+    grid = grid[(grid >= MIN_EXPONENT) & (grid <= 0)]
     found, exact = exponential(grid), np.exp(grid.astype(np.longdouble))
     error = np.abs(found - exact) / np.spacing(exact.astype(float))
     assert error.max() <= 4.0
@@ -70,7 +70,7 @@ def test_exponential_to_a_few_units_in_the_last_place():
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 13, 64, 100])
 def test_exponential_of_any_size(size):
-    x = np.random.default_rng(size).uniform(UNDERFLOW, 0, size)
+    x = np.random.default_rng(size).uniform(MIN_EXPONENT, 0, size)
     result = x.copy()
     exp_in_place(result)
     np.testing.assert_allclose(result, np.exp(x), rtol=1e-15)
@@ -166,7 +166,9 @@ def test_load_scores(n_states, length):
 
 
 def test_chunks_are_as_large_as_they_may_be():
-    lengths = np.array([CHUNK - 1, 1, 1, CHUNK, CHUNK + 1, 3, CHUNK - 3, 1])
+    lengths = np.array(
+        [CHUNK_POSITIONS - 1, 1, 1, CHUNK_POSITIONS, CHUNK_POSITIONS + 1, 3, CHUNK_POSITIONS - 3, 1]
+    )
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     stops = [0]
     items = np.arange(lengths.size)
@@ -176,9 +178,9 @@ def test_chunks_are_as_large_as_they_may_be():
     assert chunk_end(0, items[:1], offsets) == 1
     assert chunk_end(0, np.array([1, 2, 5, 7]), offsets) == 2  # only neighbours lie side by side
     assert chunk_end(2, np.array([1, 2, 5, 7]), offsets) == 3
-    assert longest_item(items[:4], offsets) == CHUNK
-    assert longest_item(items, offsets) == CHUNK + 1
-    assert longest_item(items[1:3], offsets) == CHUNK  # never less than a chunk
+    assert longest_item(items[:4], offsets) == CHUNK_POSITIONS
+    assert longest_item(items, offsets) == CHUNK_POSITIONS + 1
+    assert longest_item(items[1:3], offsets) == CHUNK_POSITIONS  # never less than a chunk
 
 
 def test_log_sum_exp():
@@ -343,7 +345,7 @@ def test_best_labels_of_some_items():
         ]
     )
     best, states = np.full(4, np.nan), np.full(4, 77, np.int32)
-    best_labels(1, 4, IS_LABEL, sums, best, states)
+    best_nodes(1, 4, IS_LABEL, sums, best, states)
     np.testing.assert_array_equal(best, [np.nan, 2.0, 0.0, -np.inf])
     assert states.tolist() == [77, 2, 2, 2]
 
@@ -374,7 +376,7 @@ def test_lists_of_what_positions_have(store):
     random = np.random.default_rng(12)
     roots, rows = random.random(35), np.array([0, 1, 0, 1, 1, 0])
     p = random.random((2, 35)) * (random.random((2, 35)) < 0.7)  # the others are faint
-    is_listed = has[sampled] & (p[rows].T >= FAINT)
+    is_listed = has[sampled] & (p[rows].T >= MIN_MARGINAL)
     present = np.zeros(35, np.int64)
     count_present(features, rows, store.indptr, store.indices, place, p, present)
     np.testing.assert_array_equal(present, is_listed.sum(axis=1))

@@ -1,4 +1,4 @@
-"""Compiled code on disk: kept while no kernel's source changes, compiled anew once one does."""
+"""Compiled code on disk: kept while no kernel's source changes, compiled again once one does."""
 
 import os
 import shutil
@@ -111,9 +111,7 @@ def test_a_folder_that_is_carried_to_another_place(copied, tmp_path_factory):
 def test_a_carried_folder_without_the_code_that_is_needed(copied, tmp_path):
     """A file in the folder's place stops an administrator, too."""
     (tmp_path / "code").touch()
-    with pytest.raises(
-        AssertionError, match="RuntimeWarning: the folder that CRFQN_CODE names lacks compiled code"
-    ):
+    with pytest.raises(AssertionError, match="RuntimeWarning: the folder of CRFQN_CODE has no compiled code"):
         run(copied, CRFQN_CODE=str(tmp_path / "code"))
 
 

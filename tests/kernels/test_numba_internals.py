@@ -24,13 +24,13 @@ from crfqn.kernels.numba_internals import (
     interleave_block,
     is_less,
     larger,
-    load,
     load_acquire,
+    load_lanes,
     mantissa,
     separate_block,
     smaller,
     spread,
-    store,
+    store_lanes,
     store_release,
 )
 
@@ -121,10 +121,10 @@ def test_registers():
 
     @kernel
     def run(a, b, out):
-        x, y = load(a, 0), load(b, 0)
-        store(out, 0, combined(x, y))
-        store(out, LANES, mantissa(x))
-        store(out, 2 * LANES, exponent(x))
+        x, y = load_lanes(a, 0), load_lanes(b, 0)
+        store_lanes(out, 0, combined(x, y))
+        store_lanes(out, LANES, mantissa(x))
+        store_lanes(out, 2 * LANES, exponent(x))
 
     random = np.random.default_rng(0)
     a, b, out = random.random(LANES) + 0.1, random.random(LANES) + 0.1, np.zeros((3, LANES))

@@ -72,7 +72,7 @@ def test_every_number_is_that_of_all_items(whole, n_positions):
     for name in ("n_coords", "n_items", "n_positions", "total_weight"):
         assert getattr(total, name) == getattr(whole, name)
     assert point.value == pytest.approx(expected.value, rel=1e-13)
-    nodes = coords[: coords.size - whole.whole.loss.structure.n_edges]
+    nodes = coords[: coords.size - whole.whole.loss.structure.edge_layout.size]
     np.testing.assert_allclose(
         curvature_at(point).majorant(nodes), curvature_at(expected).majorant(nodes), rtol=1e-11
     )

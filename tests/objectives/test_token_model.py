@@ -18,7 +18,7 @@ from references import BigramProblem, finite_differences, random_problem
 
 from crfqn import ChainCRF
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.curvature import FAINT
+from crfqn.kernels.curvature import MIN_MARGINAL
 from crfqn.objectives.curvature import DROP_TOLERANCE, dense_model, sparse_model, token_model
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
@@ -365,7 +365,7 @@ def by_definition(point, coords, x):
     """sum_t x_a x_b (P(a and b) - p_a p_b), for every pair of coordinates."""
     owner = point.objective.whole
     states, features = np.divmod(coords, owner.map.store.n_features)
-    p = owner.loss.structure.marginals(point.whole.scores)
+    p = owner.loss.structure.infer(point.whole.scores).residual
     ancestors = owner.loss.structure.ancestors
     columns = x[:, features].toarray().T
     is_above = np.zeros((p.shape[0],) * 2, bool)
@@ -401,9 +401,9 @@ class TestLargerModels:
         found = sparse_form(point, coords, EVERY)
         stored = sp.csr_array((np.ones(found.nnz), found.indices, found.indptr), found.shape).toarray() > 0
         share = in_units(expected)
-        assert stored[np.abs(share) > DROP_TOLERANCE + FAINT].all()
+        assert stored[np.abs(share) > DROP_TOLERANCE + MIN_MARGINAL].all()
         np.fill_diagonal(share, DROP_TOLERANCE)  # it is stored, whatever it is
-        assert not stored[np.abs(share) < DROP_TOLERANCE - FAINT].any()
+        assert not stored[np.abs(share) < DROP_TOLERANCE - MIN_MARGINAL].any()
         assert 0.001 < stored.mean() < 0.2  # most pairs never meet
         assert np.count_nonzero((share != 0) & ~stored) > 100
 

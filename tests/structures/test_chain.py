@@ -8,7 +8,7 @@ from linked import from_python
 from references import Enumeration, log_recursion
 
 from crfqn.errors import InputError
-from crfqn.kernels.forward_backward import CHUNK, LARGEST_RANGE
+from crfqn.kernels.forward_backward import CHUNK_POSITIONS, MAX_SCORE_RANGE
 from crfqn.kernels.logarithms import NO_TABLES, log_item
 from crfqn.structures.chain import Chain
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
@@ -149,7 +149,7 @@ def test_the_recursion_that_serves_as_reference(n_states, length, scale):
 
 @pytest.mark.parametrize("n_states", [1, 2, 3, 8, 26, 33])
 def test_zero_scores_count_the_labellings(n_states, parts):
-    lengths = np.array([1, 2, 7, CHUNK, CHUNK + 9])
+    lengths = np.array([1, 2, 7, CHUNK_POSITIONS, CHUNK_POSITIONS + 9])
     chain = Chain(offsets_of(lengths), n_states, parts)
     scores, edges = np.zeros((n_states, lengths.sum())), np.zeros((n_states, n_states))
     found = chain.infer(scores, edges)
@@ -212,17 +212,17 @@ def test_widths_that_do_and_do_not_fill_a_register(n_states, parts):
 
 
 CHUNKS = [
-    [CHUNK],
-    [CHUNK - 1],
-    [CHUNK + 1],
-    [2 * CHUNK + 3],
-    [CHUNK // 2, CHUNK // 2],
-    [CHUNK - 1, 1, 1],
-    [CHUNK - 1, 2, 5],
-    [3, CHUNK, 2],
-    [CHUNK + 40, 5, CHUNK, 7],
+    [CHUNK_POSITIONS],
+    [CHUNK_POSITIONS - 1],
+    [CHUNK_POSITIONS + 1],
+    [2 * CHUNK_POSITIONS + 3],
+    [CHUNK_POSITIONS // 2, CHUNK_POSITIONS // 2],
+    [CHUNK_POSITIONS - 1, 1, 1],
+    [CHUNK_POSITIONS - 1, 2, 5],
+    [3, CHUNK_POSITIONS, 2],
+    [CHUNK_POSITIONS + 40, 5, CHUNK_POSITIONS, 7],
     [7] * 80,
-    [100, 100, 50, 3, 70, 60, CHUNK + 2, 1, 4, 9] * 3,  # chunks of many sizes, one after the other
+    [100, 100, 50, 3, 70, 60, CHUNK_POSITIONS + 2, 1, 4, 9] * 3,  # chunks of many sizes, one after the other
 ]
 
 
@@ -341,7 +341,7 @@ def in_logarithms(scores, edges):
 def test_scaled_and_logarithmic_recursions_agree_around_the_switch(n_states, share, distance):
     """`share` of the range lies in the edges: widest + 2 edge range = switch + distance."""
     random = np.random.default_rng(9)
-    total = LARGEST_RANGE + distance
+    total = MAX_SCORE_RANGE + distance
     scores, edges = random.random((n_states, 12)), random.random((n_states, n_states))
     for array, wanted in ((scores, (1 - share) * total), (edges, 0.5 * share * total)):
         array -= array.min(axis=0 if array is scores else None)
@@ -413,7 +413,7 @@ def test_ties_go_to_the_lower_state(seed, parts):
 def test_long_paths_are_best(parts):
     """Their score is what the path adds up to, and no single change improves it."""
     random = np.random.default_rng(12)
-    chain = Chain(offsets_of([700, 2, CHUNK]), 6, parts)
+    chain = Chain(offsets_of([700, 2, CHUNK_POSITIONS]), 6, parts)
     scores, edges = random_scores(random, 6, chain.offsets[-1])
     best = chain.decode(scores, edges)
     for i, (a, b) in enumerate(pairwise(chain.offsets)):
@@ -481,7 +481,7 @@ def test_counts_never_cross_items():
 
 def test_what_a_chain_says_of_itself():
     chain = Chain(np.array([0, 2, 5]), 4)
-    assert (chain.n_items, chain.n_edges) == (2, 16)
+    assert (chain.n_items, chain.edge_layout.size) == (2, 16)
     other = chain.over(np.array([0, 1]))
     assert (other.n_items, other.n_states) == (1, 4)
     with pytest.raises(InputError, match="at least one state, got n_states = 0"):

@@ -6,7 +6,7 @@ import pytest
 from crfqn.structures import item_chain
 from crfqn.structures.chain import Chain
 from crfqn.structures.chain_decoding import n_best
-from crfqn.structures.item_chain import MANY, NumpyChain
+from crfqn.structures.item_chain import MIN_ITEMS_LAST, NumpyChain
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
@@ -51,7 +51,7 @@ def test_the_results_are_those_of_the_kernels(n_states, has_rules):
                 assert one.states == lists.states[rank, first:last].tolist()
                 assert one.score == lists.score[rank, i]
                 np.testing.assert_allclose(item.path_score(ruled, one.states), one.score, atol=1e-12)
-            messages, log_partition = item.forward(ruled)
+            messages, log_partition = item.messages(ruled)
             np.testing.assert_allclose(log_partition, inference.log_partition[i], rtol=1e-13, atol=1e-13)
             marginals = item.marginals(ruled, messages)
             np.testing.assert_allclose(marginals, inference.residual[:, first:last].T, atol=1e-13)
@@ -66,7 +66,7 @@ def test_many_items_have_the_labellings_of_each_alone(n_states, has_rules):
         chain = NumpyChain(edges, rules)
         items = [
             chain.masked_scores(np.round(2 * random.normal(size=(random.integers(0, 9), n_states)), seed % 2))
-            for _ in range(MANY + 50)
+            for _ in range(MIN_ITEMS_LAST + 50)
         ]
         assert chain.best(items) == [chain.best([item])[0] for item in items]
 
@@ -78,7 +78,7 @@ def test_scores_of_any_size(size):
     scores, edges = size * random.normal(size=(9, 4)), size * random.normal(size=(4, 4))
     inference = Chain(np.array([0, 9]), 4).infer(np.ascontiguousarray(scores.T), edges)
     item = NumpyChain(edges)
-    messages, log_partition = item.forward(scores)
+    messages, log_partition = item.messages(scores)
     np.testing.assert_allclose(log_partition, inference.log_partition[0], rtol=1e-13)
     np.testing.assert_allclose(item.marginals(scores, messages), inference.residual.T, atol=1e-11)
 
@@ -87,18 +87,18 @@ def test_what_has_no_labelling_has_the_score_of_none():
     rules = TransitionRules(np.ones((2, 2), bool), np.array([True, False]), np.array([True, True]))
     chain = NumpyChain(np.zeros((2, 2)), rules)
     scores = chain.masked_scores(np.zeros((3, 2)), np.array([[False, True], [True, True], [True, True]]))
-    assert chain.best([scores])[0].score == -np.inf == chain.forward(scores)[1]
+    assert chain.best([scores])[0].score == -np.inf == chain.messages(scores)[1]
     assert chain.n_best(scores, 2) == []
     alone = NumpyChain(np.zeros((1, 1)), TransitionRules(np.zeros((1, 1), bool), *np.ones((2, 1), bool)))
     assert [path.score for path in alone.best([np.ones((1, 1)), np.ones((2, 1))])] == [1.0, -np.inf]
-    assert [alone.forward(np.ones((length, 1)))[1] for length in (1, 2)] == [1.0, -np.inf]
+    assert [alone.messages(np.ones((length, 1)))[1] for length in (1, 2)] == [1.0, -np.inf]
 
 
 @pytest.mark.parametrize("has_rules", [False, True])
 def test_either_way_of_finding_the_largest_gives_the_same_n_best(monkeypatch, has_rules):
     expected = []
     for few in (10**9, 0):
-        monkeypatch.setattr(item_chain, "FEW_NUMBERS", few)
+        monkeypatch.setattr(item_chain, "MAX_SORTED_NUMBERS", few)
         found = []
         for seed in range(12):
             scores, edges, rules = cases(seed, 3, has_rules)

@@ -7,7 +7,7 @@ import pytest
 from references import log_recursion
 
 from crfqn.kernels.rows import LANES
-from crfqn.structures.chain import LARGEST, MOST_STATES, Chain, count_parts, split_part
+from crfqn.structures.chain import MAX_LANE_NUMBERS, MAX_LANE_STATES, Chain, count_parts, split_part
 from crfqn.threads import N_PARTS
 
 
@@ -16,7 +16,7 @@ def offsets_of(lengths):
 
 
 def test_every_item_with_positions_is_taken_once():
-    lengths = np.array([3, 0, 5, 4, LARGEST // 7 + 1, 4, 5, 0, 3, 2, 6])
+    lengths = np.array([3, 0, 5, 4, MAX_LANE_NUMBERS // 7 + 1, 4, 5, 0, 3, 2, 6])
     part = split_part(1, 10, lengths, 7, LANES)
     assert list(part.in_lanes) == [2, 6, 3, 5, 8, 9]  # from the longest on, equals in their order
     assert part.longest == 5
@@ -34,7 +34,7 @@ def test_lanes_that_would_be_empty_are_not_used(lengths, n_states):
 
 def test_parts_are_worth_their_while():
     assert [count_parts(n, 7, LANES) for n in (0, 1, 127, 128, 1000, 10**6)] == [1, 1, 1, 1, 7, N_PARTS]
-    assert count_parts(10, MOST_STATES + 1, LANES) == N_PARTS
+    assert count_parts(10, MAX_LANE_STATES + 1, LANES) == N_PARTS
 
 
 @pytest.mark.parametrize("n_states", [1, 2, 3, 4, 5, 7, 8, 13, 16, 26])

@@ -12,7 +12,7 @@ from references import Forest
 
 from crfqn.errors import InputError
 from crfqn.kernels import taxonomy as marginals
-from crfqn.kernels.taxonomy import WIDEST
+from crfqn.kernels.taxonomy import MAX_TILE_ITEMS
 from crfqn.structures.taxonomy import Taxonomy, flat
 from crfqn.threads import N_PARTS, Pool
 
@@ -53,7 +53,7 @@ def assert_everything(taxonomy, scores, targets, weights):
     assert found.expected_score == pytest.approx(expected, rel=1e-11, abs=1e-12 * scale)
     assert found.edge_residual.size == 0
 
-    np.testing.assert_allclose(taxonomy.marginals(scores), forest.marginals(scores), atol=1e-12 * scale)
+    np.testing.assert_allclose(taxonomy.infer(scores).residual, forest.marginals(scores), atol=1e-12 * scale)
     entropy = -(p * np.where(p > 0, log_p, 0.0)).sum(axis=0)
     np.testing.assert_allclose(entropies(taxonomy, scores), entropy, atol=1e-11 * scale)
 
@@ -122,7 +122,7 @@ def test_one_label_is_certain(is_label):
     np.testing.assert_allclose(found.log_partition, scores.sum(axis=0), rtol=1e-13)
     np.testing.assert_allclose(found.target_score, scores.sum(axis=0), rtol=1e-13)
     np.testing.assert_allclose(entropies(taxonomy, scores), 0.0, atol=1e-10)
-    np.testing.assert_array_equal(taxonomy.marginals(scores), 1.0)
+    np.testing.assert_array_equal(taxonomy.infer(scores).residual, 1.0)
 
 
 def test_a_node_that_leads_to_no_label_is_never_true():
@@ -137,7 +137,7 @@ def test_a_node_that_leads_to_no_label_is_never_true():
 def test_a_node_is_as_likely_as_what_is_under_it():
     taxonomy = taxonomy_of("labels at inner nodes", 50)
     scores = 3 * np.random.default_rng(0).normal(size=(10, 50))
-    p = taxonomy.marginals(scores)
+    p = taxonomy.infer(scores).residual
     stopped = np.exp(taxonomy.path_scores(scores) - taxonomy.infer(scores).log_partition)
     for node, is_label in enumerate(taxonomy.is_label):
         below = p[taxonomy.parents == node].sum(axis=0)
@@ -211,10 +211,13 @@ class TestTiles:
     """More items than a tile, in every part; parts without items; and tiles as narrow as they get."""
 
     def test_widths_are_whole_registers(self):
-        assert tile_width(1) == tile_width(10) == WIDEST == 256
+        assert tile_width(1) == tile_width(10) == MAX_TILE_ITEMS == 256
         assert [tile_width(k) for k in (193, 500, 2387, 100_000)] == [256, 192, 40, 8]
 
-    @pytest.mark.parametrize("n_items", [0, 1, 7, 8, 31, 33, WIDEST - 1, WIDEST, WIDEST + 1, 2 * WIDEST + 9])
+    @pytest.mark.parametrize(
+        "n_items",
+        [0, 1, 7, 8, 31, 33, MAX_TILE_ITEMS - 1, MAX_TILE_ITEMS, MAX_TILE_ITEMS + 1, 2 * MAX_TILE_ITEMS + 9],
+    )
     @pytest.mark.parametrize("n_parts", [1, 2, N_PARTS])
     def test_any_number_of_items(self, n_items, n_parts):
         random = np.random.default_rng(n_items)
@@ -224,7 +227,7 @@ class TestTiles:
 
     def test_more_items_than_a_tile_in_every_part(self):
         random = np.random.default_rng(4)
-        n_items = N_PARTS * WIDEST + 77
+        n_items = N_PARTS * MAX_TILE_ITEMS + 77
         targets = random.choice(np.flatnonzero(LEAVES), n_items).astype(np.int32)
         assert_everything(
             taxonomy_of("forest", n_items), random.normal(size=(10, n_items)), targets, np.ones(n_items)
@@ -275,7 +278,7 @@ def test_bit_identical_for_any_number_of_threads(n_items):
             best = taxonomy.decode(scores, pool=pool)
             return [
                 found.log_partition, found.target_score, np.array(found.expected_score), found.residual,
-                best.states, best.score, taxonomy.path_scores(scores, pool), taxonomy.marginals(scores, pool),
+                best.states, best.score, taxonomy.path_scores(scores, pool), taxonomy.infer(scores, pool=pool).residual,
             ]  # fmt: skip
 
     first = [array.tobytes() for array in run(1)]
@@ -306,7 +309,7 @@ def test_inputs_stay_unchanged_and_need_no_order_in_memory():
 class TestWhatATaxonomySaysOfItself:
     def test_sizes(self):
         taxonomy = taxonomy_of("forest", 6)
-        assert (taxonomy.n_states, taxonomy.n_edges, taxonomy.n_items) == (10, 0, 6)
+        assert (taxonomy.n_states, taxonomy.edge_layout.size, taxonomy.n_items) == (10, 0, 6)
         other = taxonomy.over(np.array([0, 1, 2, 3]))
         assert (other.n_items, other.n_states) == (3, 10)
         assert other.parents is taxonomy.parents

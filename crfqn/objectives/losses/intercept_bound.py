@@ -33,7 +33,7 @@ def part_difference_bounds(
     loss, nodes, weights = part.loss, part.split(unpenalised), part.position_weights
     features = np.unique(nodes.features)
     has_rules = getattr(getattr(loss, "structure", None), "rules", None) is not None
-    is_bounded = loss.has_dual and not has_rules and not loss.edge_layout.has_contexts
+    is_bounded = loss.has_dual and not has_rules and loss.edge_layout.n_contexts <= 1
     is_row = (
         nodes.edges.size == 0 and features.size == 1 and np.isin(loss.position_labels, nodes.states).all()
     )

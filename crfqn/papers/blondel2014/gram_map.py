@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.projection import PIVOT, SEED, simplex_rows
+from crfqn.kernels.projection import PIVOT, PIVOT_SEED, simplex_rows
 from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.papers.blondel2014.sub_solver_kernels import SUB_SOLVER_CODES, SubSolver, sweep_items_by
@@ -74,7 +74,7 @@ class DualKernelItems(DualItems):
         self.state = starting_items(part, self.l2, fixed_offsets(part))
         self.items = np.flatnonzero(self.state.masses > 0)
         self.scores = np.zeros((objective.n_states, objective.n_items))
-        self.solver = make_sub_solver(method, tol, np.full(1, SEED, np.uint64))
+        self.solver = make_sub_solver(method, tol, np.full(1, PIVOT_SEED, np.uint64))
         self.working: WorkingSet | None = None
 
     @property

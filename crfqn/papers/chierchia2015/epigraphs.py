@@ -43,7 +43,7 @@ def project_epigraph(
     p : ndarray of float64, shape as x
     t : ndarray of float64, shape (n,); a float for a vector x
     """
-    rows, heights, target = checked(x, "height", height, out, least=-np.inf)
+    rows, heights, target = checked(x, "height", height, out, minimum=-np.inf)
     shift = numbers(margins, "margins")
     if shift.shape not in ((), (rows.shape[1],), rows.shape):
         raise InputError(

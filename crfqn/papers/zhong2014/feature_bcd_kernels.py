@@ -23,10 +23,10 @@ import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.coordinate_descent import soft_threshold
-from crfqn.kernels.forward_backward import LARGEST_RANGE, backward_step, forward_step, padded_edges
+from crfqn.kernels.forward_backward import MAX_SCORE_RANGE, backward_step, forward_step, padded_edges
 from crfqn.kernels.logarithms import log_backward_step, log_forward_step, log_pairs, log_sum_exp, normalise
 from crfqn.kernels.margins import entry_value
-from crfqn.kernels.rows import UNDERFLOW, copy_rows, exp_in_place
+from crfqn.kernels.rows import MIN_EXPONENT, copy_rows, exp_in_place
 
 MAX_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient
 WEIGHT, LOG_Z, OBSERVED, TRIAL_LOG_Z, TRIAL_OBSERVED, OUTSIDE, TOTAL = range(7)  # of items
@@ -212,7 +212,7 @@ def needs_logarithms(s, i):
     widest = 0.0
     for t in range(s.offsets[i], s.offsets[i + 1]):
         widest = s.positions[SPREAD, t] if s.positions[SPREAD, t] > widest else widest
-    return not widest + 2 * (s.factors[LIMITS, 0, 0] - s.factors[LIMITS, 0, 1]) < LARGEST_RANGE
+    return not widest + 2 * (s.factors[LIMITS, 0, 0] - s.factors[LIMITS, 0, 1]) < MAX_SCORE_RANGE
 
 
 @subkernel
@@ -414,7 +414,7 @@ def go_down(s, t, step):
         if s.is_label[k]:
             largest = p[k] if p[k] > largest else largest
     for k in range(sums.size):
-        p[k] = p[k] - largest if s.is_label[k] else UNDERFLOW
+        p[k] = p[k] - largest if s.is_label[k] else MIN_EXPONENT
     exp_in_place(p)
     for k in range(p.size):
         total += p[k]

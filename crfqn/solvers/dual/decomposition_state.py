@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, UnsupportedObjectiveError
-from crfqn.kernels.projection import PIVOT, SEED, SORT, simplex_rows
+from crfqn.kernels.projection import PIVOT, PIVOT_SEED, SORT, simplex_rows
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
@@ -184,7 +184,7 @@ class DualItems(MethodState):
         self.state = starting_items(part, self.l2, self.fixed.copy())
         self.has_faces = self.state.damping.size == 0
         self.items = np.flatnonzero(part.weights > 0)
-        self.random = np.full(1, SEED, np.uint64)
+        self.random = np.full(1, PIVOT_SEED, np.uint64)
 
     @classmethod
     def check(cls, objective: Objective) -> None:

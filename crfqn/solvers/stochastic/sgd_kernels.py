@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.forward_backward import LARGEST_RANGE, add_outer, exponentiate_edges, pass_messages
+from crfqn.kernels.forward_backward import MAX_SCORE_RANGE, add_outer, exponentiate_edges, pass_messages
 from crfqn.kernels.logarithms import NO_TABLES, log_item
 from crfqn.kernels.rows import add_picked, exp_in_place
 from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
@@ -181,7 +181,7 @@ def infer_item(scores, edges, weight, space, result):
     widest = centre_scores(scores, n_states, psi)
     largest_edge, smallest_edge = exponentiate_edges(edges, m, m_transposed)
     log_scale = np.nan
-    if widest + 2 * (largest_edge - smallest_edge) < LARGEST_RANGE:
+    if widest + 2 * (largest_edge - smallest_edge) < MAX_SCORE_RANGE:
         log_scale = pass_messages(psi, m, m_transposed, NO_TABLES, n_states, alpha, space.numbers, p, weight)
     if not np.isnan(log_scale):
         add_outer(alpha, psi, length, edge_counts, n_states)

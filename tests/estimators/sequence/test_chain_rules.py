@@ -157,7 +157,7 @@ def test_n_best(model, data):
     assert len({tuple(labels) for labels, _ in everything}) == len(everything) == 5  # legal ones of length 2
     with pytest.raises(InputError, match="n: expected an integer >= 1"):
         model.predict_nbest(X, n=0)
-    with pytest.raises(InputError, match="n: expected fewer labellings"):
+    with pytest.raises(InputError, match="n: expected a smaller number of labellings"):
         model.predict_nbest(X, n=10**9)
 
 

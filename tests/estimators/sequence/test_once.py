@@ -158,15 +158,15 @@ def test_another_rule_replaces_that_of_the_constraints_in_a_file(tmp_path):
 
 
 def test_a_search_that_is_held_up_takes_another_label_in(monkeypatch):
-    monkeypatch.setattr(single_runs, "FIRST_LIMIT", 1)
+    monkeypatch.setattr(single_runs, "EXTENSIONS_PER_POSITION", 1)
     rng = np.random.default_rng(2)
     nodes, tables = rng.normal(size=(7, 4)), [rng.normal(size=(4, 4))] * 7
     rules = SpanRules(np.arange(4), np.eye(4, dtype=bool))
     (path,) = best_of_single_runs(nodes, tables, rules, set())
     assert not repeats(np.array(path.states), np.array([0, 7]), rules)
-    monkeypatch.setattr(single_runs, "LAST_LIMIT", 1)
-    monkeypatch.setattr(single_runs, "MOST_GROUPS", 1)
-    with pytest.raises(InputError, match="once: expected fewer labels: more than 1"):
+    monkeypatch.setattr(single_runs, "MAX_EXTENSIONS", 1)
+    monkeypatch.setattr(single_runs, "MAX_GROUPS", 1)
+    with pytest.raises(InputError, match="once: expected a smaller number of labels: more than 1"):
         best_of_single_runs(nodes, tables, rules, set())
 
 
@@ -196,13 +196,13 @@ def held_up(n_states, length):
 
 
 def test_the_memory_of_a_long_search_is_that_of_the_labellings_that_it_extends(monkeypatch):
-    monkeypatch.setattr(single_runs, "FIRST_LIMIT", 1)
-    monkeypatch.setattr(single_runs, "LAST_LIMIT", 2000)
-    monkeypatch.setattr(single_runs, "MOST_GROUPS", 1)
+    monkeypatch.setattr(single_runs, "EXTENSIONS_PER_POSITION", 1)
+    monkeypatch.setattr(single_runs, "MAX_EXTENSIONS", 2000)
+    monkeypatch.setattr(single_runs, "MAX_GROUPS", 1)
     nodes, tables, rules = held_up(150, 300)
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match="once: expected fewer labels"):
+        with pytest.raises(InputError, match="once: expected a smaller number of labels"):
             best_of_single_runs(nodes, tables, rules, set())
         assert tracemalloc.get_traced_memory()[1] < 20e6  # 24 bytes a state of each, and not 200
     finally:
@@ -210,7 +210,7 @@ def test_the_memory_of_a_long_search_is_that_of_the_labellings_that_it_extends(m
 
 
 def test_a_search_of_many_labels_has_fewer_steps(monkeypatch):
-    monkeypatch.setattr(single_runs, "LARGEST_NUMBERS", 3000)
+    monkeypatch.setattr(single_runs, "MAX_TABLE_NUMBERS", 3000)
     with pytest.raises(InputError, match="none of the 100 best partial ones"):
         best_of_single_runs(*held_up(30, 60), set())
 
