@@ -79,6 +79,7 @@ class Sequences(Items):
         if is_sparse:
             self.matrix = self.matrix.tocsr()
         self.offsets: NDArray[np.int64] = check_offsets(offsets, self.matrix.shape[0])
+        self.n_features = int(self.matrix.shape[1])
         self._names = None if feature_names is None else check_feature_names(feature_names, self.n_features)
         self.vocabulary: Vocabulary | None = None
         check_values(self.matrix, partial(locate, self.offsets), self._names)
@@ -95,17 +96,13 @@ class Sequences(Items):
         `vocabulary` that encoded them makes the names of the columns on request."""
         sequences = object.__new__(cls)
         sequences.matrix, sequences.offsets, sequences._names = matrix, offsets, feature_names
-        sequences.vocabulary = vocabulary
+        sequences.vocabulary, sequences.n_features = vocabulary, int(matrix.shape[1])
         return sequences
 
     @property
     def feature_names(self) -> list[str] | None:
         """Names of the F columns, None if they have none; those of templates are made at the first call."""
         return self._names if self.vocabulary is None else self.vocabulary.names
-
-    @property
-    def n_features(self) -> int:
-        return int(self.matrix.shape[1])
 
     def __repr__(self) -> str:
         if isinstance(self.matrix, np.ndarray):

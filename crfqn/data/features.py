@@ -7,7 +7,7 @@ entry instead of 12. Shapes: I items, N positions, F features, nnz entries that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -36,6 +36,18 @@ class FeatureStore:
     indices: NDArray[np.integer]  # (nnz,) positions, ascending within a feature: int32, int64 if N >= 2**31
     values: NDArray[np.float64]  # (nnz,), or (0,) if every value is 1
     offsets: NDArray[np.int64]  # (I + 1,)
+    n_items: int = field(init=False)
+    n_positions: int = field(init=False)
+    n_features: int = field(init=False)
+    nnz: int = field(init=False)  # number of entries that are not 0
+    is_binary: bool = field(init=False)  # whether every entry is 1, so that `values` is empty
+
+    def __post_init__(self) -> None:
+        sizes = {"n_items": self.offsets.size - 1, "n_positions": int(self.offsets[-1])}
+        sizes |= {"n_features": self.indptr.size - 1, "nnz": self.indices.size}
+        for name, size in sizes.items():
+            object.__setattr__(self, name, size)
+        object.__setattr__(self, "is_binary", self.values.size == 0)
 
     @classmethod
     def from_matrix(
@@ -77,28 +89,6 @@ class FeatureStore:
                 f"feature {features[first]} is {values[wrong[first]]}"
             )
         return cls(indptr, indices, values, cuts)
-
-    @property
-    def n_items(self) -> int:
-        return self.offsets.size - 1
-
-    @property
-    def n_positions(self) -> int:
-        return int(self.offsets[-1])
-
-    @property
-    def n_features(self) -> int:
-        return self.indptr.size - 1
-
-    @property
-    def nnz(self) -> int:
-        """Number of entries that are not 0."""
-        return self.indices.size
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether every entry is 1, so that `values` is left empty."""
-        return self.values.size == 0
 
     @property
     def nbytes(self) -> int:

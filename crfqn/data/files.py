@@ -181,8 +181,14 @@ class Source:
     origin: Any
     encoding: str = "utf-8"  # of the text, or BYTES_ENCODING; "utf-8" skips a byte-order mark
     largest_size: int = MAX_UNPACKED_SIZE  # bytes that a compressed file may unpack to
+    codec: str = field(init=False, compare=False)  # Python's name of the encoding
+    # Python's handler of invalid bytes: an error, or with BYTES_ENCODING a lone surrogate each.
+    errors: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        is_bytes = self.encoding == BYTES_ENCODING
+        object.__setattr__(self, "codec", "utf-8" if is_bytes else self.encoding)
+        object.__setattr__(self, "errors", "surrogateescape" if is_bytes else "strict")
         try:
             codecs.lookup(self.codec)
         except (LookupError, TypeError):
@@ -194,16 +200,6 @@ class Source:
 
     def __str__(self) -> str:
         return shown_name(self)
-
-    @property
-    def codec(self) -> str:
-        """Name of Python's codec of the encoding."""
-        return "utf-8" if self.encoding == BYTES_ENCODING else self.encoding
-
-    @property
-    def errors(self) -> str:
-        """Python's error handler for invalid bytes: an error, or with BYTES_ENCODING a lone surrogate each."""
-        return "surrogateescape" if self.encoding == BYTES_ENCODING else "strict"
 
     def encoded(self, parts: Iterable[str | bytes]) -> Iterator[bytes]:
         """Yield the parts of a text as bytes, parts that are bytes unchanged; InputError for a character that the

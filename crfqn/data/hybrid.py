@@ -83,6 +83,7 @@ class Features(Items):
             _check_count(len(self.dense), self.sparse.offsets[-1] if self.has_positions else n_items)
         if self.has_positions:
             _check_lengths(self.lengths, self.sparse)
+        self.n_dense = int(self.dense.shape[1])  # D
         place = partial(locate, self.offsets) if self.has_positions else place_of
         check_values(self.dense, place, kind="dense column")
 
@@ -116,13 +117,8 @@ class Features(Items):
     def _with(self, dense: NDArray[Any], offsets: NDArray[np.int64], sparse: ItemsLike) -> Self:
         features = object.__new__(type(self))
         features.dense, features.offsets, features.sparse = dense, offsets, sparse
-        features.has_positions = self.has_positions
+        features.has_positions, features.n_dense = self.has_positions, int(dense.shape[1])
         return features
-
-    @property
-    def n_dense(self) -> int:
-        """Number of dense features, D."""
-        return int(self.dense.shape[1])
 
     def _item(self, i: int) -> tuple[Any, Any]:
         first, last = self.offsets[i : i + 2]

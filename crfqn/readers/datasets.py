@@ -76,7 +76,7 @@ def counts(data: Data) -> dict[str, int]:
     if data.n_train is not None:
         sizes["training items"] = data.n_train
     if isinstance(data, Labeled):
-        return sizes | {"positions": data.n_positions, "different items": data.n_distinct_items()}
+        return sizes | {"positions": data.n_positions, "different items": len({*map(tuple, data.labels)})}
     if data.taxonomy is not None:
         sizes["nodes"] = data.taxonomy.n_nodes
     if not isinstance(data.inputs, list):

@@ -37,6 +37,9 @@ class LabelledItems:
     n_train: int | None
     places: Places | None
     has_numbers: bool
+    _joined: Callable[
+        [Any], dict[str, Any]
+    ]  # returns the fields of these items and others but labels and places
 
     @property
     def n_items(self) -> int:
@@ -94,10 +97,6 @@ class LabelledItems:
         labels = self.labels + test.labels
         return replace(self, **fields, labels=labels, n_train=self.n_items, places=places)  # type: ignore[type-var]
 
-    def _joined(self, test: Self) -> dict[str, Any]:
-        """Return the fields of both parts but labels and places."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class Labeled(LabelledItems):
@@ -137,10 +136,6 @@ class Labeled(LabelledItems):
     def n_positions(self) -> int:
         """Number of positions of all items."""
         return sum(len(item) for item in self.labels)
-
-    def n_distinct_items(self) -> int:
-        """Return the number of distinct label sequences (words)."""
-        return len({tuple(item) for item in self.labels})
 
     def known_labels(self) -> list[list[str]] | None:
         """Return the labels, None without any; DataError, naming the first unlabelled position, if others have one."""

@@ -134,5 +134,5 @@ def test_labels_are_written_before_more_is_read(folder, monkeypatch):
     monkeypatch.setattr("sys.stdout", Output())
     from crfqn.cli.options import PredictOptions
 
-    prediction.predict(folder / "m.crfqn", ["-"], None, None, PredictOptions())
+    prediction.write_predictions(folder / "m.crfqn", ["-"], None, None, PredictOptions())
     assert seen == [(n, n) for n in range(1, 6)]
