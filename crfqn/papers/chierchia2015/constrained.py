@@ -2,7 +2,8 @@
 
     minimise g(x)   subject to   sum_i c_i h_i(T_i x) <= eta
 
-Variables zeta_i between the losses and the bound split it into epigraphs, (T_i x, zeta_i) in epi h_i, and a half-space.
+Auxiliary variables zeta_i split the constraint into epigraphs, (T_i x, zeta_i) in epi h_i, and the half-space
+sum_i c_i zeta_i <= eta.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 from crfqn.kernels.projection import PIVOT
 from crfqn.papers.chierchia2015.bounded_loss import BoundedSplitting
 from crfqn.papers.chierchia2015.epigraph_kernels import epigraph_rows
-from crfqn.papers.chierchia2015.regularised import Iterate, Run, StepSizes, forward_backward_step
+from crfqn.papers.chierchia2015.halpern import FBPDIteration, Iterate, StepSizes
+from crfqn.papers.chierchia2015.regularised import forward_backward_step
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -37,12 +39,12 @@ class ConstrainedFBPD(Solver):
     Parameters
     ----------
     omega, change, n_steps, restarts
-        As of `FBPD`. Without restarts, x and zeta have one tau, tau sigma max(||T||^2, 1) <= 1, as printed; else, since
-        T works on x and the identity on zeta, one each: tau sigma ||T||^2 <= 1 and tau_zeta sigma <= 1.
+        As in `FBPD`. Without restarts, x and zeta have one tau with tau sigma max(||T||^2, 1) <= 1, as printed; with
+        restarts, x has tau with tau sigma ||T||^2 <= 1, and zeta has tau_zeta with tau_zeta sigma <= 1.
 
     Notes
     -----
-    A state's value is g(x), which may be below the optimum while the loss is above eta, by `State.excess`.
+    The value of a state is g(x), which may be below the optimum while the loss exceeds eta (`State.excess`).
 
     References
     ----------
@@ -70,7 +72,9 @@ class ConstrainedFBPD(Solver):
         images = h.image(x.coords, x.weights), np.zeros(len(h.weights))
         z = Iterate(x, images, (np.zeros_like(images[0]), np.zeros_like(images[1])))
         norm = h.norm("differences")
-        run = Run(z, norm if self.restarts else max(norm, 1.0), self.omega, h.weights, self.restarts)
+        run = FBPDIteration(
+            z, norm if self.restarts else max(norm, 1.0), self.omega, h.weights, self.restarts
+        )
         while True:
             x, (Tx, _), (y, xi) = run.moved
             point = h.priced(x, y, xi, balanced=penalty.unpenalised.size > 0)
