@@ -106,7 +106,7 @@ def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -
     split = owner.split(coords)
     marginal_variance = score_curvature.sum(axis=0) * owner.inverse_weights
     sampled, c = sample_positions(marginal_variance, owner.weights, n_sampled)
-    features, where = np.unique(split.features, return_inverse=True)
+    features, feature_row = np.unique(split.features, return_inverse=True)
     x = owner.map.values_at(features, sampled)
     states = np.unique(split.states)
     bounds = np.append(np.searchsorted(split.states, states), split.n_nodes)
@@ -125,8 +125,8 @@ def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -
         if violated.size == 0:
             return
         columns = np.ascontiguousarray(x[:, violated])
-        left = (columns * second[violated].astype(np.float32))[where[blocks[i]]]
-        product = left @ columns[where[blocks[j]]].T
+        left = (columns * second[violated].astype(np.float32))[feature_row[blocks[i]]]
+        product = left @ columns[feature_row[blocks[j]]].T
         model[blocks[i], blocks[j]] = product
         model[blocks[j], blocks[i]] = product.T
 
@@ -142,13 +142,13 @@ def dense_model(
     pool, n = owner.map.pool, diagonal.size
     states, row = np.unique(split.states, return_inverse=True)
     sampled, c = sample_positions(marginals.variance(states), owner.position_weights, n_sampled)
-    features, where = np.unique(split.features, return_inverse=True)
+    features, feature_row = np.unique(split.features, return_inverse=True)
     x = owner.map.values_at(features, sampled) * np.sqrt(c).astype(np.float32)
     p = marginals.at(states, sampled)
     # p - p^2 is mere rounding if p is nearly 1; p (1 - p) is not, with 1 - p from 64 bits.
     complements = (1.0 - p).clip(0.0).astype(np.float32)
     with_p = p.astype(np.float32)[row]
-    for products, feature in zip(with_p, where, strict=True):
+    for products, feature in zip(with_p, feature_row, strict=True):
         products *= x[feature]
     model = np.zeros((n, n), np.float32)
     n_blocks = -(-split.n_nodes // PRODUCT_TILE_ROWS)
@@ -168,19 +168,21 @@ def dense_model(
     def write_joint(part: int) -> None:
         """Write P(below and above) - p(below) p(above) = p(below) (1 - p(above)), as one implies the other."""
         below = slice(bounds[states[part]], bounds[states[part] + 1])
-        rows = x[where[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * complements[part])
+        rows = x[feature_row[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * complements[part])
         model[below, below] = rows @ rows.T
         for state in states[np.isin(states, ancestors.with_state(states[part]))]:
             above = slice(bounds[state], bounds[state + 1])
             if above != below:
-                block = with_p[below] @ (x[where[above]] * complements[np.searchsorted(states, state)]).T
+                block = (
+                    with_p[below] @ (x[feature_row[above]] * complements[np.searchsorted(states, state)]).T
+                )
                 model[below, above], model[above, below] = block, block.T
 
     n_operations = n * n * sampled.size / 16.0  # some 16 float32 products a nanosecond
     pool.each(len(tiles), multiply, n_operations)
     pool.each(states.size, write_joint, n_operations)
     if split.edges.size:
-        edges, rows = EdgeModel(marginals, split.edges, sampled, c), x[where]
+        edges, rows = EdgeModel(marginals, split.edges, sampled, c), x[feature_row]
         edge_rows = slice(split.n_nodes, None)  # the last ones
         for state in states:
             of_state = slice(bounds[state], bounds[state + 1])

@@ -53,8 +53,8 @@ class MultilabelRanking(SquaredHingeMixin, ScoreLoss):
         position = np.repeat(np.arange(starts.size - 1), np.diff(starts))
         pairs, counts = np.unique(position * self.n_states + sets, return_counts=True)
         if (counts > 1).any():
-            where, label = divmod(int(pairs[counts > 1][0]), self.n_states)
-            raise InputError(f"expected every label once, but position {where} has label {label} twice")
+            at, label = divmod(int(pairs[counts > 1][0]), self.n_states)
+            raise InputError(f"expected every label once, but position {at} has label {label} twice")
         object.__setattr__(self, "starts", np.ascontiguousarray(starts, np.int64))
         object.__setattr__(self, "sets", np.ascontiguousarray(sets, np.int32))
         object.__setattr__(self, "n_positions", starts.size - 1)
