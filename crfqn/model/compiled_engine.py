@@ -314,7 +314,7 @@ class CompiledEngine:
             allowed = None if known is None else encode_allowed_labels(known, chain.offsets, model.classes_)
             impossible = chain.impossible(allowed, pool)
         if impossible.size:
-            more = "" if known is None else " and what is known"
+            more = "" if known is None else " and the known labels"
             raise InputError(f"{place_of(impossible[0])}: no labelling keeps the rules{more}")
         scores = scores if allowed is None else np.where(allowed, scores, -np.inf)
         return CompiledItems(chain.offsets, single_runs, chain, scores, edges, self.n_threads)

@@ -113,7 +113,7 @@ class NumpyItems(OpenedItems):
     def _check_possible(self, scores: list[float]) -> None:
         """Raise InputError for an item without any labelling, whose best score or log Z is -inf."""
         if -np.inf in scores:
-            known = " and what is known" if self.has_known else ""
+            known = " and the known labels" if self.has_known else ""
             raise InputError(f"{place_of(scores.index(-np.inf))}: no labelling keeps the rules{known}")
 
 

@@ -60,7 +60,7 @@ class OpenedItems(ABC):
             if not paths:
                 once = shorten([*self.single_runs.names]) if self.single_runs else ""
                 raise InputError(
-                    f"{place_of(item)}: no labelling keeps the rules, once={once} and what is known"
+                    f"{place_of(item)}: no labelling keeps the rules, once={once} and the known labels"
                 )
             states[self.offsets[item] : self.offsets[item + 1]], scores[item] = paths[0]
         return states, scores

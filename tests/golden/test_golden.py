@@ -14,7 +14,7 @@ from golden_cases import (
     EXPECTED,
     FILES,
     FOLDER,
-    MODEL_CLASSES,
+    MODELS,
     N_BEST,
     TAGGED,
     answers_of,
@@ -47,7 +47,7 @@ LARGEST = 1_500_000  # bytes of all golden files
 
 
 def path_of(name):
-    return MODEL_CLASSES / (name if (MODEL_CLASSES / name).exists() else f"{name}.crfqn")
+    return MODELS / (name if (MODELS / name).exists() else f"{name}.crfqn")
 
 
 def expected_of(name):
@@ -79,7 +79,7 @@ BY_NUMPY = [name for name in ITEMS if is_labelled_by_numpy(name)]
 
 def test_every_model_is_asked():
     asked = {path_of(name).name for name in (*ITEMS, *TAGGED)} | {entry["words"][1] for entry in COMMANDS}
-    assert asked == {path.name for path in MODEL_CLASSES.iterdir()}
+    assert asked == {path.name for path in MODELS.iterdir()}
     assert {path.name for path in EXPECTED.iterdir()} == {f"{name}.json" for name in ITEMS}
     assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < LARGEST
 
@@ -124,7 +124,7 @@ def test_the_tagger_says_the_same_of_texts_and_cells(name):
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("golden")
     shutil.copytree(FILES, path, dirs_exist_ok=True)
-    shutil.copytree(MODEL_CLASSES, path, dirs_exist_ok=True)
+    shutil.copytree(MODELS, path, dirs_exist_ok=True)
     return path
 
 
@@ -177,7 +177,7 @@ def test_json_holds_the_same_model(name, tmp_path):
 
 def test_the_names_of_sklearn_crfsuite_say_the_same():
     expected = json.loads((FOLDER / "compat.json").read_text(encoding="utf-8"))
-    found = compat_answers(MODEL_CLASSES / "other-chain.crfsuite", ITEMS["other-chain.crfsuite"]["items"])
+    found = compat_answers(MODELS / "other-chain.crfsuite", ITEMS["other-chain.crfsuite"]["items"])
     assert differences(found, expected, EXACT) == []
     assert len(expected["predict"]) > 3
 

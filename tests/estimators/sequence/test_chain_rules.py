@@ -192,7 +192,7 @@ def test_known_labels(model, data):
     fits = [(y, p) for y, p in whole if y[1] == "O" and y[2] != "I-X"]
     assert [y for y, _ in part] == [y for y, _ in fits]
     np.testing.assert_allclose([p for _, p in part], np.array([p for _, p in fits]) / sum(p for _, p in fits))
-    with pytest.raises(InputError, match="item 0: no labelling keeps the rules and what is known"):
+    with pytest.raises(InputError, match="item 0: no labelling keeps the rules and the known labels"):
         model.predict(X, known=[["I-X", None, None, None], None])
     with pytest.raises(InputError, match="item 1, position 1: label 'B-Q' is not among the 3 known classes"):
         model.predict(X, known=[None, [None, "B-Q"]])
