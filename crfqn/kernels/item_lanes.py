@@ -50,7 +50,7 @@ from crfqn.kernels.numba_internals import (
 )
 from crfqn.kernels.rows import LANES, aligned_rows, exp_lanes
 
-LN_2 = 0.6931471805599453
+LN_2 = 0.6931471805599453  # log(2)
 SUMS_IN_FLIGHT = 4  # independent sums, fixed by the latency of a multiply-add, four cycles
 OUTER_PRODUCT_ROWS = 16  # of a block, fixed by the L1 cache: two blocks of 16 x 16 x 8 numbers are 32 KB
 

@@ -21,7 +21,7 @@ MAX_EXPONENT = 700.0  # numerical guard: exp(700) is finite
 # One of so many rounds checks all coordinates; the others check those that were outside of their bounds, or less than
 # RECHECK_MARGIN times the bound inside. The last round always checks all.
 FULL_CHECK_INTERVAL = 6
-RECHECK_MARGIN = 0.05
+RECHECK_MARGIN = 0.05  # fraction of a bound
 
 
 class ItemParts(NamedTuple):

@@ -26,7 +26,7 @@ SORT, PIVOT, BISECTION = range(3)
 MAX_NEWTON_STEPS = 6
 MAX_NEWTON_WIDTH = 128  # sorting begins with Newton steps in rows of up to so many entries
 MAX_HALVINGS = 1100  # so many halvings of an interval of doubles leave no double inside
-PIVOT_SEED = 1
+PIVOT_SEED = 1  # of the generator that chooses pivots: the same choices in every run
 ALL_FINITE = -1  # returned instead of the number of a row that is out of range
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's MMIX
 

@@ -38,7 +38,7 @@ def copy_rows(target, source):
 # branches and vectorises. A scalar `exp` takes about 5 ns, and would take a quarter of a forward-backward pass.
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts: n LN2_HIGH is exact for every n that occurs
-LN2_LOW = 1.90821492927058770002e-10
+LN2_LOW = 1.90821492927058770002e-10  # ln 2 - LN2_HIGH
 ROUNDING_SHIFT = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
 MIN_EXPONENT = -708.0  # exp(-708) = 3e-308 is the smallest result, still a normal number
 

@@ -29,7 +29,7 @@ from crfqn.kernels.numba_internals import LANES, exchange, load_acquire, store_r
 Result = TypeVar("Result")
 
 MAX_SPINS = 2000  # reads of another member's number, some microseconds, before the core is yielded
-NO_RANK = -1
+NO_RANK = -1  # of the threads of a group that is not full
 FAILURE_PLACE = 1  # place of `group` that is 1 once a member has failed
 MAX_YIELDS = 4000  # yields, about a millisecond, before a group starts without its missing members
 

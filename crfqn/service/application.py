@@ -36,6 +36,7 @@ MAX_INLINE_BYTES = 16_384
 MAX_INLINE_SECONDS, MAX_BATCH_SECONDS = 0.02, 0.05
 # Multiple of the size limit that is read of a body: many clients read no answer before they have sent the body
 MAX_OVERREAD = 8
+# HTTP statuses of answers, which the metrics count.
 ANSWER_STATUSES = 200, 400, 408, 413, 422, 500, 503
 # Upper ends of the buckets of the histogram of response times, up to the default limit.
 SECONDS_BUCKETS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0

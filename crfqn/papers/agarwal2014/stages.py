@@ -52,7 +52,7 @@ PREDICTION_ROWS = 1 << 15  # predicted at a time
 # Items of which "auto" holds some out: the score of fewer than a hundred of them tells too little.
 MIN_ITEMS_FOR_SPLIT = 1000
 FITTED_LOSS_SHARE = 1e-6  # of the first loss: what is left over is no matter for another stage
-DEFAULT_POWERS = (1, 2, 3)
+DEFAULT_POWERS = (1, 2, 3)  # of predictions, whose combination calibrates them
 
 
 class Basis:

@@ -33,7 +33,7 @@ from crfqn.solvers.stochastic.item_kernels import score_position
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, L1, L2, GROUP = 0, 1, 2, 3  # places in `rates`
-MIN_SCALE = 1e-100
+MIN_SCALE = 1e-100  # numerical guard: the common factor of the weights at which the kernel returns
 
 
 class ShrunkRows(NamedTuple):

@@ -30,7 +30,7 @@ from crfqn.solvers.dual.decomposition_kernels import (
     take_step,
 )
 
-SMO, FRANK_WOLFE = 3, 4
+SMO, FRANK_WOLFE = 3, 4  # codes of methods, after those of projections
 SUB_SOLVER_CODES = {
     "sort": SORT,
     "pivot": PIVOT,
