@@ -122,7 +122,7 @@ class LossSpec:
     supports_l1 : whether that estimator knows other penalties than l2
     is_shift_invariant : whether a constant added to all intercepts changes nothing
     dense_solvers : the solvers under penalties over rows if 5 % of the entries of the features are not zero, and if
-        half of them are not, by their names in `TUNED` in `crfqn/solvers/automatic/auto_solver.py`
+        half of them are not, by their names in `ROW_PENALTY_SOLVERS` in `crfqn/solvers/automatic/auto_solver.py`
     """
 
     description: str

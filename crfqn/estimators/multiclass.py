@@ -25,7 +25,7 @@ from crfqn.estimators.settings import Settings
 from crfqn.model.label_index import LabelIndex
 from crfqn.parameters import with_parameter_documentation
 from crfqn.registry import find
-from crfqn.solvers.automatic.auto_solver import TUNED
+from crfqn.solvers.automatic.auto_solver import ROW_PENALTY_SOLVERS
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -76,7 +76,7 @@ class MulticlassSettings(ItemParameters, Settings):
     def make_solver(self) -> Any:
         if not self.capable_solvers or not isinstance(self.solver, str):
             dense, full = LOSSES[self.loss].dense_solvers
-            return linear_solver(self, TUNED[dense], TUNED[full])
+            return linear_solver(self, ROW_PENALTY_SOLVERS[dense], ROW_PENALTY_SOLVERS[full])
         if self.loss_bound is not None:
             return find("ConstrainedFBPD")()
         rows = given(self).values()

@@ -1,7 +1,7 @@
-"""Line searches: lengths tried one after the other until the objective has fallen enough.
+"""Line searches: backtracking, and the strong Wolfe conditions (Nocedal and Wright 2006, chapter 3).
 
-A solver brings the trial and the rule, `backtracking` the loop, and this module what all of them share: when rounding
-hides a decrease, and after how many trials a search has failed.
+The solver computes the trials and decides which one to accept; the searches choose the lengths. All of them use the
+same limit of trials and the same test whether rounding hides a decrease.
 """
 
 from __future__ import annotations
@@ -15,55 +15,59 @@ from numpy.typing import NDArray
 from crfqn.result import Status
 from crfqn.solvers.protocols import Vector
 
-ROUNDING = 4 * np.finfo(float).eps  # a share of the objective: a change below it cannot be seen
-MOST_TRIALS = 40  # halving 40 times is 1e-12
-BLURRED = 100.0  # roundings of the objective: where all trials fail and no more was predicted, rounding is the reason
-SHORTEST_GROWTH, LONGEST_GROWTH = 2.0, 20.0  # of a step that is too short
-INNER = 0.1  # of an interval: the next trial is no nearer to its ends
-CLOSE = 1e-6  # a share of the objective: values that differ less may be compared by their slopes
+# Relative rounding error of the objective: a change below it cannot be seen. A numerical guard.
+VALUE_ROUNDING = 4 * np.finfo(float).eps
+MAX_TRIALS = 40  # lengths of a search; halving 40 times gives 1e-12
+# If all trials fail and the predicted decrease is below this number of rounding errors of the objective, rounding is
+# the reason. A numerical guard.
+UNRELIABLE_ROUNDINGS = 100.0
+MIN_EXTRAPOLATION, MAX_EXTRAPOLATION = 2.0, 20.0  # factors by which a length that is too short grows
+# Smallest distance of a trial from the ends of its interval, as a fraction of the interval.
+INTERPOLATION_MARGIN = 0.1
+# Relative difference of two values below which their slopes are compared instead. A numerical guard.
+SLOPE_RULE_LIMIT = 1e-6
+# Smallest s'y, as a fraction of |s| |y|: a pair below it would make the metric indefinite. A numerical guard.
+MIN_COSINE = 1e-8
 
-T = TypeVar("T")
+Outcome = TypeVar("Outcome")
 
 
 class HiddenDecrease(Exception):
-    """Raised by a trial whose predicted decrease is hidden by rounding, as is that of all shorter ones."""
+    """Raised by a trial whose predicted decrease is within the rounding error, as is that of all shorter ones."""
 
 
-class Found(NamedTuple, Generic[T]):
+class Found(NamedTuple, Generic[Outcome]):
     """The accepted outcome of a search, and its length."""
 
-    outcome: T
+    outcome: Outcome
     length: float
 
 
 def is_hidden(decrease: float, value: float, share: float = 1.0) -> bool:
-    """Return whether a predicted decrease is no more than `share` of the objective's rounding."""
-    return bool(decrease <= share * ROUNDING * abs(value))
-
-
-def falls_enough(decrease: float, slope: float, sigma: float) -> bool:
-    """Return whether Armijo's rule holds: a share sigma of what the slope (negative) foretells; no for nan."""
-    return bool(decrease >= -sigma * slope)
+    """Return whether a predicted decrease is within `share` times the rounding error of the objective `value`."""
+    return bool(decrease <= share * VALUE_ROUNDING * abs(value))
 
 
 def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: float) -> float:
-    """Return the decrease of a convex objective, by the slopes at both ends where two values cannot tell it.
+    """Return the decrease of a convex objective, computed from the slopes at both ends if the values are unreliable.
 
-    Heavy items that are fitted nearly without an error have a loss far below the rounding of their scores: values then
-    differ by chance, gradients do not (the "approximate" rule of Hager and Zhang 2005, section 2.1). Values cannot tell
-    where both the decrease and the slope are tiny, nor where they contradict the slopes: of a convex function the
-    decrease is at most -slope and at least -slope - curvature.
-    slope, curvature : g'd, and what the penalty changes by; (g+ - g)'d
+    The loss of heavy items with almost no error is far below the rounding error of their scores; the difference of two
+    values is then noise, but gradients are accurate (the "approximate" rule of Hager and Zhang 2005, section 2.1). The
+    slopes are used if both the decrease and the slope are tiny, or if the decrease is outside of the interval from
+    -slope - curvature to -slope, which contains it for a convex function.
+    slope : g'd + penalty(w + d) - penalty(w); curvature : (g+ - g)'d
     """
-    is_tiny = max(abs(decrease), -slope) <= CLOSE * abs(value)
+    is_tiny = max(abs(decrease), -slope) <= SLOPE_RULE_LIMIT * abs(value)
     is_contradicted = not -slope - curvature <= decrease <= -slope
     return -slope - 0.5 * curvature if curvature >= 0 and (is_tiny or is_contradicted) else decrease
 
 
-def backtracking(attempt: Callable[[float], T | None], length: float, factor: float) -> Found[T] | Status:
+def backtracking(
+    attempt: Callable[[float], Outcome | None], length: float, factor: float
+) -> Found[Outcome] | Status:
     """Return the first of length, factor * length, factor^2 * length, ... whose attempt returns an outcome, not None.
-    If there is none, return why: `STALLED` if an attempt raises `HiddenDecrease`, or `LINE_SEARCH_FAILED`."""
-    for _ in range(MOST_TRIALS):
+    If there is none, return `STALLED` if an attempt raises `HiddenDecrease`, else `LINE_SEARCH_FAILED`."""
+    for _ in range(MAX_TRIALS):
         try:
             outcome = attempt(length)
         except HiddenDecrease:
@@ -75,7 +79,7 @@ def backtracking(attempt: Callable[[float], T | None], length: float, factor: fl
 
 
 class Tried(NamedTuple):
-    """A length that was tried, with the value and the slope along the ray there."""
+    """A trial length, with the value and the slope along the ray there."""
 
     length: float
     value: float
@@ -85,55 +89,56 @@ class Tried(NamedTuple):
 def strong_wolfe(
     at: Callable[[float], tuple[float, float]], start: tuple[float, float], c1: float, c2: float
 ) -> float | None:
-    """Return a length that the strong Wolfe conditions accept, or None (Nocedal and Wright, algorithms 3.5 and 3.6).
+    """Return a length that fulfils the strong Wolfe conditions, or None (Nocedal and Wright, algorithms 3.5 and 3.6).
 
-    Lengths grow to where the slopes say that the ray has its lowest point, instead of doubling: where a first step is
-    far too short that saves most trials. at, start : value and slope at a length, and at 0.
+    A length that is too short grows to the minimum that the slopes predict, instead of doubling, which takes fewer
+    trials if the first one is far too short. at, start : value and slope at a length, and at 0.
     """
     origin = low = Tried(0.0, *start)
     high: Tried | None = None
     length = 1.0
-    for _ in range(MOST_TRIALS):
+    for _ in range(MAX_TRIALS):
         here = Tried(length, *at(length))
         if not here.value <= min(origin.value + c1 * length * origin.slope, low.value):
             high = here
         elif abs(here.slope) <= -c2 * origin.slope:
             return length
-        elif here.slope * (length - low.length) < 0:  # it still falls away from the lowest point so far
+        elif (
+            here.slope * (length - low.length) < 0
+        ):  # the value still decreases beyond the lowest point so far
             low = here
         else:
             low, high = here, low
         if high is not None and high.length == low.length:
-            return None  # nothing is left between them
+            return None  # the interval is empty
         length = extrapolated(origin, low) if high is None else interpolated(low, high)
     return None
 
 
 def extrapolated(origin: Tried, last: Tried) -> float:
-    """Return the length at which the slope would be zero if it went on to change as it has, within bounds."""
+    """Return the length at which the slope is zero by linear extrapolation, within bounds."""
     rise = last.slope - origin.slope
-    wanted = -origin.slope / rise if rise > 0 else np.inf
-    return last.length * min(max(wanted, SHORTEST_GROWTH), LONGEST_GROWTH)
+    factor = -origin.slope / rise if rise > 0 else np.inf
+    return last.length * min(max(factor, MIN_EXTRAPOLATION), MAX_EXTRAPOLATION)
 
 
 def interpolated(low: Tried, high: Tried) -> float:
-    """Return the lowest point of the cubic through two lengths, well within them, or their middle (equation 3.59)."""
+    """Return the minimum of the cubic through two lengths (equation 3.59), or their middle if it is near an end."""
     width = high.length - low.length
     d = low.slope + high.slope - 3.0 * (high.value - low.value) / width
     with np.errstate(all="ignore"):
         root = np.sign(width) * np.sqrt(d * d - low.slope * high.slope)
         share = 1.0 - (high.slope + root - d) / (high.slope - low.slope + 2.0 * root)
-    return low.length + width * (float(share) if INNER <= share <= 1.0 - INNER else 0.5)
+    return low.length + width * (
+        float(share) if INTERPOLATION_MARGIN <= share <= 1.0 - INTERPOLATION_MARGIN else 0.5
+    )
 
 
 def unit_length(steepest: Vector) -> float:
     """Return the length of a first step that moves the weights by 1 along `steepest`."""
-    return 1.0 / max(float(np.linalg.norm(steepest)), ROUNDING)
+    return 1.0 / max(float(np.linalg.norm(steepest)), VALUE_ROUNDING)
 
 
-SMALLEST_COSINE = 1e-8  # a pair with s'y below this share of |s| |y| would make the metric indefinite
-
-
-def has_curvature(s: Vector, y: NDArray[np.floating], smallest: float = SMALLEST_COSINE) -> bool:
-    """Return whether a pair keeps the metric positive definite."""
-    return bool(s @ y > smallest * np.sqrt((s @ s) * (y @ y)))
+def has_curvature(s: Vector, y: NDArray[np.floating], min_cosine: float = MIN_COSINE) -> bool:
+    """Return whether a secant pair keeps the metric positive definite."""
+    return bool(s @ y > min_cosine * np.sqrt((s @ s) * (y @ y)))

@@ -1,10 +1,9 @@
-"""The loop around every solver: it records the solver's states until a stopping rule ends the run.
+"""The training loop: it records the states of a solver until a stopping rule ends the run.
 
-A `RunRecord` holds the trace, the best weights, and the stopping rules in the order in which they are asked (see
-`stopping.StoppingRule`).
+A `RunRecord` has the trace, the best weights and the stopping rules (`stopping.StoppingRule`).
 
-The log is the standard library's, logger `crfqn.training`. INFO: a line at the beginning and one at the end of each
-run; DEBUG: a line an iteration. `verbose=1` of the estimators is a display for people instead.
+Messages go to the logger `crfqn.training` of the standard library: at INFO a line at the beginning and at the end of a
+run, at DEBUG a line for each iteration. `verbose=1` of the estimators is a progress display instead.
 """
 
 from __future__ import annotations
@@ -34,26 +33,32 @@ from crfqn.solvers.stopping import Estimate, Limits, Run, StoppingRule, Validati
 from crfqn.time_limit import TimeIsUp, TimeLimit
 
 logger = logging.getLogger("crfqn.training")
-logging.getLogger("crfqn").addHandler(logging.NullHandler())  # silent unless the program asks for the log
-DEFAULTS = Run()
-LOGGED = attrgetter("message", "value", "gap", "estimated_gap", "n_nonzero", "n_iter", "passes", "seconds")
+logging.getLogger("crfqn").addHandler(logging.NullHandler())  # silent unless the program configures logging
+DEFAULT_RUN = Run()
+LOGGED_ATTRIBUTES = attrgetter(
+    "message", "value", "gap", "estimated_gap", "n_nonzero", "n_iter", "passes", "seconds"
+)
 
 
-def minimize(objective: Objective, penalty: Penalty, solver: Solver, run: Run = DEFAULTS) -> Result:
-    """Minimise objective + penalty from the start of a run, under its settings.
+def minimize(objective: Objective, penalty: Penalty, solver: Solver, run: Run = DEFAULT_RUN) -> Result:
+    """Minimise objective + penalty with a solver, from the start of a run and under its settings.
 
-    The run has converged if value - dual_value <= tol * value, proved by the duality gap, or if nothing is violated at
-    all. A proof needs a gradient of zero at unpenalised coordinates: as the violation falls they are solved with the
-    others fixed, and if that is within the tolerance it is the result. If nothing is proved (no penalty at all, or a
-    loss that is not convex) the run ends as `Status.STATIONARY` once the largest KKT violation has fallen below tol *
-    l1, and below tol * its first value if it starts from zero or l1 = 0. With `stop="estimate"` the run also ends as
-    `Status.ESTIMATED`, when the estimated distance to the optimum is within the tolerance (`stopping.Estimate`); for a
-    loss that is not convex the estimate is what the steps would still win, and the run ends as `Status.STATIONARY`.
+    The run ends as `Status.CONVERGED` if the duality gap is small, value - dual_value <= tol * value, or if no
+    coordinate violates its KKT condition. The gap needs a gradient of 0 at unpenalised coordinates: as the violation
+    decreases, they are solved with the others fixed, and these weights are the result if only they are within the
+    tolerance.
+
+    If there is no gap (no penalty, or a loss that is not convex), the run ends as `Status.STATIONARY` if the largest
+    KKT violation is below tol * l1, and below tol * its first value if the run starts from zero or l1 = 0.
+
+    With `stop="estimate"` the run also ends as `Status.ESTIMATED` if the estimated gap is within the tolerance
+    (`stopping.Estimate`). If the loss is not convex, the estimate is the expected decrease of further steps, and the
+    run ends as `Status.STATIONARY`.
 
     Raises
     ------
     InputError
-        If the solver cannot work on the problem, or the checkpoint is damaged or that of another run.
+        If the solver does not support the problem, or the checkpoint is damaged or belongs to another run.
     """
     check_requirements(solver, objective, penalty)
     name = type(solver).__name__
@@ -65,7 +70,7 @@ def minimize(objective: Objective, penalty: Penalty, solver: Solver, run: Run = 
         result = checkpoint.open(solver, record, weights)
         if result is not None:
             return result
-        if record.newest is not weights:  # the run continues from a file
+        if record.newest is not weights:  # the run continues from a checkpoint
             start, solver = record.newest, checkpoint.remaining(solver, record)
     first = objective.at(*start) if isinstance(start, tuple) else start
     status: Status | None = None
@@ -73,7 +78,7 @@ def minimize(objective: Objective, penalty: Penalty, solver: Solver, run: Run = 
     try:
         with limit:
             states = solver.steps(objective, penalty, first)
-            del first, start  # the solver drops it when it can: a point is as large as the data
+            del first, start  # so that the solver can free the point, which is as large as the data
             for state in states:
                 status = record.add(state) if state.has_value else record.preview(state)
                 if status is not None:
@@ -86,12 +91,12 @@ def minimize(objective: Objective, penalty: Penalty, solver: Solver, run: Run = 
                 if verdict in (Status.CONVERGED, Status.WITHIN_BOUND, Status.DIVERGED):
                     status = verdict
             status = status or Status.STALLED
-            del states  # and the method's own arrays
+            del states  # and the arrays of the solver
             if run.to_rounding and status.is_end:
                 status = record.finish(status)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    except TimeIsUp:  # within a step, which is lost; another limit than that of this run is its caller's
+    except TimeIsUp:  # within a step, which is lost; the limit may be that of a caller
         is_own = run.max_seconds is not None and record.seconds >= run.max_seconds
         status = status or (Status.MAX_SECONDS if is_own else Status.CALLBACK)
     if checkpoint is not None:
@@ -107,13 +112,13 @@ def minimize(objective: Objective, penalty: Penalty, solver: Solver, run: Run = 
     logger.log(
         logging.INFO if result.status.is_regular else logging.WARNING,
         "%s (objective %.8g, gap %.2e, estimated gap %.2e, %d non-zeros, %d iterations, %.1f passes, %.2f s)",
-        *LOGGED(result),
+        *LOGGED_ATTRIBUTES(result),
     )
     return result
 
 
 class RunRecord:
-    """The record of one run, and its stopping rules.
+    """The record of a run, and its stopping rules.
 
     best, newest : the best weights so far with their objective; the weights after the last step
     violation : the largest KKT violation at the last scan of all coordinates
@@ -137,12 +142,12 @@ class RunRecord:
 
     @property
     def seconds(self) -> float:
-        """The time since the run began, of all its processes."""
+        """The time since the run began, in seconds, including that before a checkpoint."""
         return time.perf_counter() - self.started
 
     def preview(self, state: State) -> Status | None:
-        """Show a state of a sample, or of an epoch without a value; return why to stop, or None. Such states prove and
-        trace nothing."""
+        """Report a state of a sample, or one without a value, which is not part of the trace; return the reason to
+        stop, or None."""
         if state.certify is None:
             self.newest = state.point.sparse_weights
         if state.sample_fraction == 1.0:
@@ -154,7 +159,7 @@ class RunRecord:
         return self._ask(state, self._progress(state, np.nan, weights))
 
     def add(self, state: State) -> Status | None:
-        """Add a state to the trace; return why to stop, or None to go on."""
+        """Add a state to the trace; return the reason to stop, or None."""
         if not np.isfinite(state.value):
             return Status.DIVERGED
         best, proof, estimate = self.best, self.proof, self.estimate
@@ -180,14 +185,15 @@ class RunRecord:
         return Status.AT_FLOOR if estimate.is_at_floor(status) else status
 
     def _ask(self, state: State, progress: Progress, *first: StoppingRule) -> Status | None:
-        """Call the callback, and ask the rules in order, the last two of them always; return the first reason to stop,
-        or None."""
-        self.limits.show(progress)
+        """Call the callback, then the rules `first`, `history` and `limits`; return the first reason to stop, or
+        None."""
+        callback = self.run.callback
+        self.limits.is_called_off = callback is not None and bool(callback(progress))
         rules = *first, self.history, self.limits
         return next(filter(None, (rule.reason_to_stop(state, progress) for rule in rules)), None)
 
     def _progress(self, state: State, gap: float, weights: SparseWeights) -> Progress:
-        """Return the row of a state with such weights, and log it at DEBUG."""
+        """Return the row of the trace for a state with these weights, and log it at DEBUG."""
         n_bytes, self.bytes_before = -self.bytes_before, self.objective.n_bytes
         progress = Progress(
             iteration=self.n_iter,
@@ -202,7 +208,7 @@ class RunRecord:
             sample_fraction=state.sample_fraction,
             n_wrong=state.n_wrong,
             estimated_gap=self.estimate.value,
-            held_out_score=self.history.latest,
+            held_out_score=self.history.scores[-1] if self.history.scores else np.nan,
             n_bytes=n_bytes + self.bytes_before,
         )
         logger.debug(
@@ -213,21 +219,21 @@ class RunRecord:
         return progress
 
     def finish(self, status: Status) -> Status:
-        """Go on by Newton's method on the support, if the problem is small; return why the run ended. A run that has
-        not moved is left alone: who starts at an optimum gets it back."""
+        """Take Newton steps on the support if the problem is small; return why the run ended. A run without iterations
+        returns its start unchanged."""
         if self.n_iter == 0 or not self.objective.is_convex:
             return status
         solved = newton_on_support(self.objective, self.penalty, self.best.point(self.objective))
         if solved is None:
             return status
-        # Rounding may have added to the value: no reason to go back.
+        # The value may be larger by rounding; the Newton steps are kept.
         self.best.value = self.proof.solves_below = np.inf
         verdict = self.add(solved.state())
         return verdict if verdict in (Status.CONVERGED, Status.ESTIMATED) else status
 
     def with_best_score(self, status: Status) -> Status:
-        """Take the weights with the best score of the held-out items; return why the run ended. The proofs and
-        estimates of a run that has reached its own end belong to its last weights."""
+        """Take the weights with the best score of the held-out items; return why the run ended. The estimate belongs to
+        the last weights, and becomes nan if others are taken."""
         history, best = self.history, self.best
         if history.held_out is None:
             return status
@@ -245,7 +251,8 @@ class RunRecord:
         return Status.HELD_OUT if status.is_end or status.is_regular or history.is_over else status
 
     def result(self, status: Status) -> Result:
-        """Return the best weights and the record; the objective is nan if it is not known and takes long."""
+        """Return the best weights and the record; the objective is nan if a run that ended before its first step has no
+        time for a pass."""
         best, estimate = self.best, self.estimate
         if not self.trace.rows:  # stopped before the first step on all items
             best.value, best.weights = np.nan, self.newest
@@ -255,7 +262,7 @@ class RunRecord:
             state = State(no_point, best.value, np.nan, self.newest.coords.size)
             self.trace.rows.append(self._progress(state, np.nan, self.newest))
         last = self.trace.rows[-1]
-        # A floor says nothing about the distance.
+        # AT_FLOOR says nothing about the gap.
         is_claimed = status.is_success and status is not Status.AT_FLOOR
         estimated = estimate.value if is_claimed or estimate.is_confirmed else np.nan
         bounds = [each for each in (estimated, self.proof.likely_gap) if np.isfinite(each)]
@@ -278,8 +285,8 @@ class RunRecord:
         )
 
     def with_proved_zeros(self, result: Result, point: Point | None) -> Result:
-        """Return the result with the number of zeros that are proved, and with a tighter bound if one is found; point :
-        that of its weights, if known."""
+        """Return the result with the number of proved zeros, and with a tighter bound if one is found; point : that of
+        its weights, if known."""
         if point is None:
             point = self.best.point(self.objective)
         n_proved = self.proof.count_zeros(point, result.gap, result.passes)

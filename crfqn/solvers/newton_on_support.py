@@ -1,21 +1,19 @@
-"""Newton's method on the support, which solves a small problem until rounding is all that is left.
+"""Newton's method on the support, which solves small problems to the rounding error, and a Newton check for all others.
 
-A method that compares values of the objective cannot make steps shorter than some 1e-8 of the weights: the objective is
-flat there to the last digit, and where the method ends depends on the order of sums, hence on the processor. Newton's
-method on the n weights that are not zero or not penalised,
+A solver that compares objective values cannot take steps shorter than about 1e-8 of the weights, since the values are
+then equal up to rounding; its result depends on the order of sums, hence on the processor. Newton's method on the n
+weights that are not zero or not penalised,
 
     (H + penalty'') d = -(g + penalty'),
 
-goes on until the gradient itself is rounding. Weights that would change their sign, and rows that would reverse their
-direction, become zero; zeros whose gradient is above its threshold enter by a proximal step. H of a hinge is the
+continues until the gradient is at its rounding error. Weights that would change their sign, and rows that would reverse
+their direction, become zero; zeros whose gradient is above its threshold enter by a proximal step. H of a hinge is the
 generalised Hessian.
 
-`newton_check` checks the end of a run on a problem of any size. The decrease of the last steps says little if the
-method itself fails, for example with a metric in single precision that resolves only the mean of the features, or after
-a line search that has shortened all steps. The check computes H p = (g(w + e p) - g(w)) / e in double precision, in a
-Krylov space (Nocedal and Wright 2006, section 7.1) of a limited number of directions. It tries the minima of the
-quadratic model there, from long steps to short ones (Levenberg and Marquardt). A decrease that it finds is certain: a
-run that far from its optimum has not ended, whatever was estimated.
+`newton_check` searches a lower objective at the end of a run, on a problem of any size, because small last steps may
+also have other reasons than a near optimum, for example a metric in single precision. It computes
+H p = (g(w + e p) - g(w)) / e in a Krylov space (Nocedal and Wright 2006, section 7.1) of a limited number of
+directions, and tries the minima of the quadratic model there, from long steps to short ones (Levenberg and Marquardt).
 """
 
 from __future__ import annotations
@@ -24,34 +22,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.result import Status
-from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking, is_hidden
+from crfqn.solvers.line_search import VALUE_ROUNDING, HiddenDecrease, backtracking, is_hidden
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
 
-MOST_OPERATIONS = 5e7  # of a step, multiplications for H and its factors: some milliseconds
-EDGE_PAIR = 30  # of them, for a pair of edge weights at a position
-MOST_STEPS = 30
-RIDGES_OF_HESSIAN = tuple(10.0**power for power in range(-8, 1))  # of the diagonal, in single precision
-MAX_VIOLATION_RATIO = 0.9  # factor by which the violation has to fall where values differ by rounding only
-ROUNDINGS_OF_SUM = 10.0  # roundings that the sum over the items may be off
-CURVATURE_FLOOR = 1e-3  # of the curvature, in units of max x^2
+# Multiplications of a step, for H and its factorisation, up to which a problem is small: some milliseconds.
+MAX_OPERATIONS = 5e7
+EDGE_PAIR_OPERATIONS = 30  # multiplications for a pair of edge weights at a position
+MAX_NEWTON_STEPS = 30  # a guard against runs without end; rounding stops them earlier
+# Fractions of the diagonal that are added to H until d descends: H is in single precision.
+RIDGES_OF_HESSIAN = tuple(10.0**power for power in range(-8, 1))
+# Factor by which a step must decrease the violation if values differ by rounding only.
+MAX_VIOLATION_RATIO = 0.9
+# Error of the sum over the items, in rounding errors of the objective: a numerical guard.
+ROUNDINGS_OF_SUM = 10.0
+# Smallest curvature of a coordinate, in units of its feature's max x^2: a numerical guard.
+CURVATURE_FLOOR = 1e-3
 
-# Of the check at the end of a run.
-DIFFERENCE_LENGTH = 1e-3  # e of the differences of gradients, in units of sqrt(objective) and the norm of D
-MAX_MODELS = 20
+# Constants of the Newton check.
+# e of the differences of gradients, in units of sqrt(objective) and the norm of D: a numerical guard.
+DIFFERENCE_LENGTH = 1e-3
+MAX_MODELS = 20  # quadratic models of a check; a guard against checks without end
+# Fraction of the tolerance at which the check stops if the Krylov space is the whole space.
 TOL_OF_NEWTON_STEPS = 0.1
-DEPENDENT = 1e-10  # a direction that loses all but this share is in the space already
+# Norm of the new part of a direction, as a fraction, below which the space is complete.
+MAX_DEPENDENCE = 1e-10
 LEVENBERG_SHIFTS = 10.0 ** np.arange(-14, 1)  # in units of the largest curvature in the space
 
 
 def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> ScreenedPoint | None:
-    """Return the point that Newton steps lead to, screened; None where the problem is not small, the objective has no
-    Hessian, the penalty no derivatives (the largest size of a row), or the point cannot be improved."""
+    """Return the screened point after Newton steps; None if the problem is not small, the objective has no Hessian, the
+    penalty no derivatives (the maximum norm of rows), or the point cannot be improved."""
     if not is_small(objective, penalty, point):
         return None
     here = first = screen_point(penalty, point)
-    for _ in range(MOST_STEPS):
-        better = enter(objective, here) or newton_step(objective, here)
+    for _ in range(MAX_NEWTON_STEPS):
+        better = enter_zeros(objective, here) or newton_step(objective, here)
         if better is None:
             break
         here = better
@@ -59,17 +65,17 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
 
 
 def is_small(objective: Objective, penalty: Penalty, point: Point) -> bool:
-    """Return whether Newton steps on the support of a point may be taken."""
+    """Return whether a Newton step on the support of a point takes no more than `MAX_OPERATIONS`."""
     is_inside = np.isin(point.coords[point.weights != 0], penalty.unpenalised, invert=True)
     n_inside = int(is_inside.sum()) + penalty.unpenalised.size
-    return objective.has_curvature and price_of_step(objective, n_inside) <= MOST_OPERATIONS
+    return objective.has_curvature and newton_operations(objective, n_inside) <= MAX_OPERATIONS
 
 
 def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
-    """Return the first acceptable of the points w + d, w + d / 2, ...; None if none is."""
+    """Return the first point among w + d, w + d / 2, ... that is accepted; None if there is none."""
     inside = np.flatnonzero((here.w != 0) | here.penalty.is_smooth(here.coords))
     n, coords, w = inside.size, here.coords[inside], here.w[inside]
-    if n == 0 or price_of_step(objective, n) > MOST_OPERATIONS:
+    if n == 0 or newton_operations(objective, n) > MAX_OPERATIONS:
         return None
     # Gradient and Hessian of the whole objective, (n,) and (n, n).
     local = here.penalty.at(coords)
@@ -90,7 +96,7 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
 
     def attempt(length: float) -> ScreenedPoint | None:
         v = w + length * d
-        # Zero where the penalty has a kink between w and v: a sign changes, or a row turns round.
+        # Weights become zero if the penalty has a kink between w and v: a sign changes, or a row reverses.
         has_turned = local.blocks.spread(local.blocks.total(w * v) <= 0) & (local.threshold > 0)
         v[has_turned | ((w * v <= 0) & (here.penalty.l1_of(coords) > 0))] = 0.0
         trial = accepted(objective, here, coords, v, -length * slope)
@@ -102,14 +108,14 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
     return None if isinstance(found, Status) else found.outcome
 
 
-def price_of_step(objective: Objective, n: int) -> float:
-    """Return the multiplications for H of `n` weights and for its factors."""
+def newton_operations(objective: Objective, n: int) -> float:
+    """Return the number of multiplications for H of `n` weights and for its factorisation."""
     n_edges = min(n, objective.n_coords - objective.n_node_coords)
-    return float(n**3 + objective.n_positions * (n**2 + EDGE_PAIR * n_edges**2))
+    return float(n**3 + objective.n_positions * (n**2 + EDGE_PAIR_OPERATIONS * n_edges**2))
 
 
 def solve_with_ridge(hessian: NDArray[np.float64], slopes: Vector, ridge: float) -> Vector:
-    """Return (H + ridge D)^-1 slopes, D the diagonal; coordinates without curvature stay where they are."""
+    """Return (H + ridge D)^-1 slopes, D the diagonal of H; 0 for coordinates without curvature."""
     diagonal = np.diagonal(hessian)
     scale = np.divide(1.0, np.sqrt(np.abs(diagonal)), out=np.zeros(slopes.size), where=diagonal > 0)
     scaled = hessian * scale[:, None] * scale
@@ -117,8 +123,8 @@ def solve_with_ridge(hessian: NDArray[np.float64], slopes: Vector, ridge: float)
     return scale * np.linalg.solve(scaled, scale * slopes)
 
 
-def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
-    """Take a proximal step of the zeros that may leave zero, if they violate more than the other weights."""
+def enter_zeros(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
+    """Take a proximal step of the zeros that may leave zero, if their largest violation exceeds that of the others."""
     local, violation = here.local, here.local.violation(here.w, here.g)
     is_zero = local.blocks.spread(local.blocks.largest(np.abs(here.w)) == 0)
     is_zero &= ~here.penalty.is_smooth(here.coords)
@@ -136,44 +142,46 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
 def accepted(
     objective: Objective, here: ScreenedPoint, coords: Coords, v: Vector, predicted_decrease: float
 ) -> ScreenedPoint | None:
-    """Return the point with the weights v at `coords`, if it is better: by value, or where that is hidden, violation;
-    predicted_decrease : what the step would win to first order."""
+    """Return the point with the weights v at `coords` if its value is lower, or if the values differ by rounding only
+    and its violation is smaller; predicted_decrease : of the step, to first order, in nats."""
     w = here.w.copy()
     w[np.searchsorted(here.coords, coords)] = v
     used = np.flatnonzero(w)
     trial = screen_point(here.penalty, objective.at(here.coords[used], w[used]))
-    unseen = ROUNDINGS_OF_SUM * ROUNDING * abs(here.value)
+    unseen = ROUNDINGS_OF_SUM * VALUE_ROUNDING * abs(here.value)
     if not trial.value <= here.value + unseen:
         return None
     is_lower = here.value - trial.value > max(1e-4 * predicted_decrease, unseen)
     return trial if is_lower or trial.violation <= MAX_VIOLATION_RATIO * here.violation else None
 
 
-def newton_check(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[ScreenedPoint, float]:
-    """Return the lowest point found from a screened one, and the decrease, as a share of the objective there.
+def newton_check(seen: ScreenedPoint, tol: float, max_directions: int) -> tuple[ScreenedPoint, float]:
+    """Return the lowest point found from a screened one, and the decrease, relative to the objective there.
 
-    Steps go on while they win more than the share `tol`, or `TOL_OF_NEWTON_STEPS` times that if they are Newton steps
-    in all weights. Each direction of `most_steps` takes a pass over the data.
+    The check continues while a step decreases the objective by more than the fraction `tol` of it, or by
+    `TOL_OF_NEWTON_STEPS` times that if the Krylov space is the whole space. A direction takes a pass over the data.
     """
     first = seen.value
     for _ in range(MAX_MODELS):
-        least = tol * abs(seen.value) * (TOL_OF_NEWTON_STEPS if seen.coords.size <= most_steps else 1.0)
-        trial = lower_point(seen, most_steps, least)
+        factor = TOL_OF_NEWTON_STEPS if seen.coords.size <= max_directions else 1.0
+        min_decrease = tol * abs(seen.value) * factor
+        trial = lower_point(seen, max_directions, min_decrease)
         if trial is None:
             break
         before, seen = seen.value, trial
-        if before - seen.value <= least:
+        if before - seen.value <= min_decrease:
             break
     return seen, (first - seen.value) / abs(seen.value)
 
 
-def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedPoint | None:
-    """Return the lowest point that the model leads to, screened; None if it predicts a decrease below `least` nats."""
+def lower_point(seen: ScreenedPoint, max_directions: int, min_decrease: float) -> ScreenedPoint | None:
+    """Return the lowest point among the minima of the damped model, screened; None if they predict a decrease below
+    `min_decrease`, in nats, or none is lower."""
     here = seen.restricted_to((seen.w != 0) | seen.penalty.is_smooth(seen.coords))
     if here.coords.size == 0:
         return None
     slopes = here.g + here.local.gradient(here.w)
-    basis, model = krylov(here, slopes, most_steps)
+    basis, model = krylov_model(here, slopes, max_directions)
     if model.size == 0:
         return None
     roots, turn = np.linalg.eigh(model)
@@ -182,11 +190,11 @@ def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedP
     for ridge in LEVENBERG_SHIFTS * max(float(roots[-1]), 0.0):
         lifted = np.maximum(roots, 0.0) + ridge
         if not lifted.all():
-            continue  # no curvature: no minimum
-        promise = float(c @ (c / lifted)) - 0.5 * float(roots @ (c / lifted) ** 2)
-        if promise > abs(seen.value):
-            continue  # kinks that the model does not know are all that bounds it
-        if promise <= max(least, seen.value - lowest):
+            continue  # without curvature there is no minimum
+        predicted = float(c @ (c / lifted)) - 0.5 * float(roots @ (c / lifted) ** 2)
+        if predicted > abs(seen.value):
+            continue  # more than the objective has: the step is bounded only by kinks, which are not in the model
+        if predicted <= max(min_decrease, seen.value - lowest):
             break
         trial = here.way_to(here.w - basis.T @ (turn @ (c / lifted))).at(1.0)
         value = trial.value + seen.penalty.value(trial.coords, trial.weights)
@@ -195,19 +203,19 @@ def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedP
     return None if best is None else screen_point(seen.penalty, best)
 
 
-def krylov(here: ScreenedPoint, slopes: Vector, most_steps: int) -> tuple[Vector, Vector]:
-    """Return a basis V (k, n) of Krylov's space, orthonormal by the diagonal D of the curvature, and V H V' (k, k)."""
+def krylov_model(here: ScreenedPoint, slopes: Vector, max_directions: int) -> tuple[Vector, Vector]:
+    """Return a basis V (k, n) of the Krylov space, orthonormal by the diagonal D of curvature, and V H V' (k, k)."""
     diagonal = curvature_at_entry(here.point, here.coords) + here.penalty.l2
     diagonal[diagonal == 0] = 1.0
     short = DIFFERENCE_LENGTH * np.sqrt(abs(here.value))
     basis, images = np.empty((0, slopes.size)), np.empty((0, slopes.size))
     following = slopes / diagonal
-    for _ in range(min(most_steps, slopes.size)):
+    for _ in range(min(max_directions, slopes.size)):
         size = np.sqrt(float(following @ (diagonal * following)))
-        for _ in range(2):  # once leaves rounding
+        for _ in range(2):  # twice, because of rounding
             following = following - basis.T @ (basis @ (diagonal * following))
         left = np.sqrt(float(following @ (diagonal * following)))
-        if not left > DEPENDENT * size:
+        if not left > MAX_DEPENDENCE * size:
             break
         v = following / left
         g = here.way_to(here.w + short * v).at(1.0).gradient(here.coords)

@@ -1,6 +1,7 @@
-"""What solvers share: the state that they yield, what they require, and the types that they work on.
+"""The interface of the solvers: their states, their requirements, and the checks of their settings.
 
-A solver cannot know whether it trains a chain, a taxonomy or a flat classifier.
+Solvers use objectives and penalties through `Objective`, `Point` and `Penalty` alone, and do not depend on the
+structure, be it a chain, a taxonomy or a flat classifier.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,16 +30,21 @@ __all__ = [
 class State:
     """State of a solver after a step.
 
-    `dual_value` is the best lower bound on the optimum that this step has proved (-inf for none); `violation`
-    is over the active set, or over all coordinates if `is_screening`.
-    `end`: why the method goes no further: `STALLED` if rounding hides any decrease, `LINE_SEARCH_FAILED` if no trial
-    was good enough, `RULE_MET` or `LEARNED` by a rule of its own, whatever the certificate says; else None.
-    `is_step`: a state that has screened all coordinates counts as an iteration only where this is set.
-    `sample_fraction` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
-    `excess`: of a problem with a bound on the loss, how far the loss is above it, as a share of it; else None.
-    `certify`: of a step whose value nobody has computed, returns the state with it; the last of a run is asked for it.
-    `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
-    `least_gap`: what the bound will leave open, in nats, however well unpenalised weights are solved; 0 if not known.
+    point, value : the point, and the objective there in nats, penalty included
+    violation : the largest KKT violation over the active set, or over all coordinates if `is_screening`
+    n_active : the number of coordinates of that set
+    dual_value : the largest lower bound on the optimum that this step has proved, in nats; -inf for none
+    is_screening : whether the full gradient was scanned
+    end : why the solver stops: `STALLED` if rounding hides any decrease, `LINE_SEARCH_FAILED` if every trial was
+        refused, `RULE_MET` or `LEARNED` if its own rule holds, independent of the certificate; None if it continues
+    is_step : whether a state with `is_screening` counts as an iteration; others always do
+    sample_fraction : the fraction of the items that the objective is a sum over; below 1, value and bound are those of
+        the sample
+    n_wrong : the number of wrongly labelled positions, of solvers that learn from mistakes; these evaluate the
+        objective at their last state only
+    excess : the relative amount by which the loss exceeds its upper bound, if the problem has one, or None
+    certify : returns this state with its value, if the value has not been computed; called for the last state of a run
+    least_gap : a lower bound on the gap that remains after the unpenalised weights are solved, in nats; 0 if unknown
     """
 
     point: Point
@@ -57,32 +63,33 @@ class State:
 
     @property
     def has_value(self) -> bool:
-        """Whether it is a state of all items, and they were evaluated."""
+        """Whether `value` is known and is that of all items."""
         is_of_all = self.sample_fraction == 1.0 and self.certify is None
         return is_of_all and (self.n_wrong is None or self.end is not None)
 
     @property
     def is_final(self) -> bool:
-        """Whether no step of the method can improve it."""
+        """Whether no further step can decrease the objective."""
         return self.end is not None and self.end.is_standstill
 
 
-FORMS = {
+# For messages: the properties of a penalty that a solver may require.
+PENALTY_PROPERTIES = {
     "is_separable": "of single weights, l1 |w_j| + l2/2 w_j^2",
     "is_uniform": "with the same strengths for all weights, which ProxQN, OWLQN and FISTA do not need",
     "is_row_separable": "of single weights or of rows, all states of a feature",
-    "is_quadratic": "l2/2 ||w||^2 without L1 and groups, which ProxQN and FISTA know",
+    "is_quadratic": "l2/2 ||w||^2 without L1 and groups, which ProxQN and FISTA support",
 }
 
 
 class Requirements(NamedTuple):
-    """Demands of a solver on the problem besides values, gradients and rays.
+    """Requirements of a solver besides values, gradients and rays.
 
     Attributes
     ----------
-    capabilities : the properties of the objective that must hold, attributes of `Objective`
-    penalty : the properties of a penalty that must hold, names in `FORMS`
-    states : what the method keeps over the items, which must be there to be made
+    capabilities : names of attributes of `Objective` that must be true
+    penalty : names of attributes of `Penalty` that must be true, keys of `PENALTY_PROPERTIES`
+    states : the classes of the data by item that the solver keeps; the objective must support them
     """
 
     capabilities: tuple[str, ...] = ()
@@ -91,27 +98,29 @@ class Requirements(NamedTuple):
 
 
 class Solver:
-    """Base of all methods: a frozen dataclass of settings, whose `steps` makes the iterations.
+    """Base of all solvers: a frozen dataclass of settings, whose `steps` makes the iterations.
 
-    `minimize` takes any object with these two methods, and takes one without `requires` to have no requirements.
+    `minimize` accepts any object with these two methods; one without `requires` has no requirements.
     """
 
+    needs: ClassVar[Requirements] = Requirements()  # the requirements, if they are the same for all problems
+
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what the method needs of the problem besides values, gradients and rays: here nothing."""
-        return Requirements()
+        """Return the requirements for this objective and penalty, by default `needs`."""
+        return self.needs
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """Yield a state after each iteration, until a step can improve nothing; `minimize` decides when to stop."""
+        """Yield a state after each iteration, until no step decreases the objective; `minimize` may stop earlier."""
         raise NotImplementedError
 
 
 def requirements(solver: Solver, objective: Objective, penalty: Penalty) -> Requirements:
-    """Return what a solver asks of this objective and penalty; nothing, where it has no `requires`."""
+    """Return the requirements of a solver; none if it has no method `requires`."""
     return solver.requires(objective, penalty) if hasattr(solver, "requires") else Requirements()
 
 
 def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -> None:
-    """Raise InputError unless the objective has the properties and states, and the penalty the form, asked for."""
+    """Raise InputError unless the objective and the penalty fulfil the requirements of the solver."""
     required = requirements(solver, objective, penalty)
     try:
         for capability in required.capabilities:
@@ -124,25 +133,25 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
     for name in required.penalty:
         if not getattr(penalty, name):
             raise InputError(
-                f"{type(solver).__name__} needs a penalty {FORMS[name]} ({name}), "
+                f"{type(solver).__name__} needs a penalty {PENALTY_PROPERTIES[name]} ({name}), "
                 f"got {type(penalty).__name__} of strength {penalty.min_threshold:g}"
             )
-    check_least_strength(objective, penalty)
+    check_min_l1(objective, penalty)
 
 
-def check_least_strength(objective: Objective, penalty: Penalty) -> None:
-    """Raise InputError where a coordinate's L1 strength is below `l1`, as zeros below it are looked at by no solver, or
-    is not 0 although the penalty says that it has no kink there."""
+def check_min_l1(objective: Objective, penalty: Penalty) -> None:
+    """Raise InputError if a coordinate's L1 strength is below `min_l1`, since screening skips gradients below it, or is
+    not 0 although `is_smooth` holds there."""
     if not penalty.needs_check:
         return
     coords = objective.support.coords()
     strengths, is_smooth = penalty.l1_of(coords), penalty.is_smooth(coords)
     too_small = np.flatnonzero((strengths < penalty.min_l1) & ~is_smooth)
     if too_small.size:
-        least = too_small[np.argmin(strengths[too_small])]
+        smallest = too_small[np.argmin(strengths[too_small])]
         raise InputError(
-            f"{type(penalty).__name__}: expected l1 to be the least strength of any weight, got l1 = "
-            f"{penalty.min_l1:g} and l1_of = {strengths[least]:g} at coordinate {coords[least]}"
+            f"{type(penalty).__name__}: expected l1 to be the smallest strength of any weight, got l1 = "
+            f"{penalty.min_l1:g} and l1_of = {strengths[smallest]:g} at coordinate {coords[smallest]}"
         )
     has_kink = np.flatnonzero(is_smooth & (strengths != 0))
     if has_kink.size:
@@ -153,31 +162,33 @@ def check_least_strength(objective: Objective, penalty: Penalty) -> None:
         )
 
 
-def check_integers(settings: object, least: int, *names: str) -> None:
-    """Raise InputError unless the named settings are integers >= `least`."""
-    _check(settings, names, f"an integer >= {least}", lambda x: isinstance(x, Integral) and int(x) >= least)
+def check_integers(settings: object, minimum: int, *names: str) -> None:
+    """Raise InputError unless the named settings are integers >= `minimum`."""
+    _check(
+        settings, names, f"an integer >= {minimum}", lambda x: isinstance(x, Integral) and int(x) >= minimum
+    )
 
 
-def check_numbers(settings: object, least: float, *names: str) -> None:
-    """Raise InputError unless the named settings are numbers >= `least`; they may be infinite."""
-    _check(settings, names, f"a number >= {least}", lambda x: x >= least)
+def check_numbers(settings: object, minimum: float, *names: str) -> None:
+    """Raise InputError unless the named settings are numbers >= `minimum`; they may be infinite."""
+    _check(settings, names, f"a number >= {minimum}", lambda x: x >= minimum)
 
 
 def check_positive(settings: object, name: str, or_none: bool = False) -> None:
-    """Raise InputError unless the named setting is a finite number above 0, or None where that is allowed."""
+    """Raise InputError unless the named setting is a finite number above 0, or None if `or_none`."""
     if not (or_none and getattr(settings, name) is None):
-        what = "None or a finite number > 0" if or_none else "a finite number > 0"
-        _check(settings, (name,), what, lambda x: 0 < x < np.inf)
+        expected = "None or a finite number > 0" if or_none else "a finite number > 0"
+        _check(settings, (name,), expected, lambda x: 0 < x < np.inf)
 
 
 def check_shares(settings: object, *names: str) -> None:
-    """Raise InputError unless the named settings are numbers between 0 and 1, neither of them allowed."""
+    """Raise InputError unless the named settings are numbers within the open interval (0, 1)."""
     _check(settings, names, "a number between 0 and 1", lambda x: 0 < x < 1)
 
 
-def _check(settings: object, names: tuple[str, ...], what: str, is_allowed: Callable[..., bool]) -> None:
+def _check(settings: object, names: tuple[str, ...], expected: str, is_allowed: Callable[..., bool]) -> None:
     for name in names:
         setting = getattr(settings, name)
         is_number = isinstance(setting, Real) and not isinstance(setting, bool)
         if not (is_number and is_allowed(setting)):
-            raise InputError(f"{name}: expected {what}, got {setting!r}")
+            raise InputError(f"{name}: expected {expected}, got {setting!r}")

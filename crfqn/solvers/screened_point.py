@@ -1,6 +1,6 @@
-"""A point with its gradient at every coordinate that is not zero or may leave zero: solvers with zeros work on these.
+"""A point with its gradient at the coordinates that are not zero or may leave zero, for solvers with sparse weights.
 
-Where the penalty has a kink, a zero weight whose gradient is within the threshold cannot move. A scan of the full
+If the penalty has a kink at zero, a zero weight whose gradient is within the threshold stays zero. A scan of the full
 gradient finds all other weights, and also proves a lower bound on the optimum.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +15,21 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS
 from crfqn.kernels.sparse import found_in, places, sorted_union
 from crfqn.objectives.point import Ray
+from crfqn.penalties.penalty import LocalPenalty
+from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.protocols import Coords, Penalty, Point, Screening, State, Vector
 
 
 @dataclass(eq=False)
 class ScreenedPoint:
-    """A point, the coordinates that may move, sorted, and the weights and the loss's gradient there, all (n,).
+    """A point, the sorted coordinates that may move, and the weights and the loss's gradient there, all (n,).
 
     Attributes
     ----------
     dual_value : a lower bound on the optimum that the scan of the gradient has proved, in nats
     max_excluded_violation : largest violation among the coordinates left out
-    is_growing : coordinates have waited to come in since the last epoch whose optimum was near
+    is_growing : whether violating coordinates have been left out since the violation was last below the threshold
     """
 
     penalty: Penalty
@@ -41,7 +42,7 @@ class ScreenedPoint:
     is_growing: bool = False
 
     @cached_property
-    def local(self) -> Any:
+    def local(self) -> LocalPenalty:
         """The penalty at the coordinates."""
         return self.penalty.at(self.coords)
 
@@ -60,8 +61,9 @@ class ScreenedPoint:
         """The largest KKT violation among the coordinates (M of Algorithm 2 of Zhong et al.)."""
         return self.local.largest_violation(self.w, self.g)
 
-    def state(self, is_screening: bool = True, **kinds: Any) -> State:
-        """Return the state of a full gradient scan, or of a step within the coordinates."""
+    def state(self, is_screening: bool = True, end: Status | None = None, is_step: bool = False) -> State:
+        """Return the state of a full gradient scan, or of a step within the coordinates; `end`, `is_step` : as of
+        `State`."""
         violation = max(self.violation, self.max_excluded_violation) if is_screening else self.violation
         dual_value = self.dual_value if is_screening else -np.inf
         return State(
@@ -71,30 +73,27 @@ class ScreenedPoint:
             self.coords.size,
             dual_value,
             is_screening=is_screening,
-            **kinds,
+            end=end,
+            is_step=is_step,
         )
 
     def restricted_to(self, keep: NDArray[np.bool_]) -> ScreenedPoint:
-        """Return the view through fewer coordinates."""
+        """Return the point with the coordinates of a mask, (n,)."""
         if keep.all():
             return self
         return replace(self, coords=self.coords[keep], w=self.w[keep], g=self.g[keep])
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
-        """Go on with fewer coordinates."""
+        """Keep the coordinates of a mask, (n,), in place."""
         self.coords, self.w, self.g = self.coords[keep], self.w[keep], self.g[keep]
         self.local = self.penalty.at(self.coords)
 
     def way_to(self, w: Vector, origin: Point | None = None) -> Ray:
-        """Return the ray that has the weights `w` at its step 1, from the point or another `origin`."""
+        """Return the ray that reaches the weights `w` at length 1, from the point or another `origin`."""
         start = origin or self.point
         coords, (before, after) = aligned((start.coords, start.weights), (self.coords, w))
         moved = np.flatnonzero(before != after)
         return start.along(coords[moved], (after - before)[moved])
-
-    def slope(self, d: Vector) -> float:
-        """Return Delta of Armijo's rule: g'd + penalty(w + d) - penalty(w)."""
-        return float(self.g @ d) + self.local.value(self.w + d) - self.penalty_value
 
     def ray(self, d: Vector) -> Ray:
         """Return the ray along a direction."""
@@ -102,11 +101,11 @@ class ScreenedPoint:
         return self.point.along(self.coords[moved], d[moved])
 
     def decrease(self, step: Vector, trial: Point) -> float:
-        """Return by how much the objective falls from here to `trial` = w + step."""
+        """Return the decrease of the objective from here to `trial` = w + step."""
         return self.point.value - trial.value - (self.local.value(self.w + step) - self.penalty_value)
 
     def accept(self, step: Vector, trial: Point) -> Vector:
-        """Move to `trial` = w + step; returns y, the change of the gradient."""
+        """Move to `trial` = w + step; return y, the change of the gradient."""
         before, g = self.g, trial.gradient(self.coords)
         self.point, self.w, self.g = trial, self.w + step, g
         self.penalty_value = self.local.value(self.w)
@@ -114,7 +113,7 @@ class ScreenedPoint:
 
 
 def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> ScreenedPoint:
-    """Scan the full gradient; `also`: sorted coordinates to take in, whether they may move or not."""
+    """Scan the full gradient; `also` : sorted coordinates to include, even if they stay zero."""
     screening = penalty.screen(point)
     bound = best_bound(point, penalty, screening).dual_value
     return ScreenedPoint(penalty, point, *may_move(penalty, point, screening, also), bound)
@@ -124,7 +123,7 @@ def may_move(
     penalty: Penalty, point: Point, screening: Screening, also: Coords = NO_COORDS
 ) -> tuple[Coords, Vector, Vector]:
     """Return all coordinates that may leave zero, or are not zero, and the weights and the gradient there; screening :
-    what `penalty.screen` has found at the point."""
+    the result of `penalty.screen` at the point."""
     coords, g = screening.coords, screening.gradient
     asked = sorted_union(point.coords, penalty.unpenalised, also)
     missing = asked[~found_in(coords, asked)[1]]
@@ -137,12 +136,12 @@ def may_move(
 
 
 def curvature_at_entry(point: Point, coords: Coords) -> Vector:
-    """Return the curvature by which coordinates that may come in are compared, (n,)."""
+    """Return the curvature that predicts the decrease of coordinates that may enter the working set, (n,)."""
     return point.curvature(coords).diagonal + point.objective.feature_scale(coords)
 
 
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:
-    """Return the union of sparse vectors' sorted coordinates, and each vector there, 0 where it has no entry."""
+    """Return the union of sparse vectors' sorted coordinates, and each vector there, filled with zeros."""
     everything = sorted_union(*(coords for coords, _ in vectors))
     aligned_values = []
     for coords, values in vectors:

@@ -1,22 +1,27 @@
-"""A point of a problem without kinks: what L-BFGS and GLS share. Shapes: n coordinates, all there are."""
+"""A point of a smooth problem with its full gradient, for the solvers L-BFGS and GLS.
+
+Shapes: n, the number of all coordinates.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from crfqn.arrays import Screening
 from crfqn.kernels.sparse import places
+from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
-CURVATURE_FLOOR = 1e-3  # of the curvature, in units of max x^2
+# Smallest curvature of a coordinate, in units of its feature's max x^2: a numerical guard, as positions whose label is
+# certain have none.
+CURVATURE_FLOOR = 1e-3
 
 
 class SmoothPoint:
-    """A point with the objective and its slopes at all coordinates (n,), the quadratic penalty included."""
+    """A point with the objective and its gradient `slopes` (n,), both with the quadratic penalty."""
 
     def __init__(
         self,
@@ -31,7 +36,7 @@ class SmoothPoint:
         if point.coords is not coords:
             self.w = np.zeros(coords.size)
             self.w[places(coords, point.coords)] = point.weights
-        if l2 is None:  # a number where it is the same for all
+        if l2 is None:  # a number if it is the same for all
             is_number = penalty.is_uniform and not penalty.unpenalised.size
             l2 = penalty.l2 if is_number else penalty.l2_of(coords)
         self.l2 = l2
@@ -40,38 +45,39 @@ class SmoothPoint:
         self.value = point.value + 0.5 * float(self.w @ (self.l2 * self.w))
 
     def curvature(self) -> Vector:
-        """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
+        """Return the diagonal of the Hessian plus a floor, (n,), all above 0; 1 for weights that have no effect."""
         diagonal = self.point.curvature(self.coords).diagonal + self.l2
         diagonal += CURVATURE_FLOOR * self.point.objective.feature_scale(self.coords)
         diagonal[~(diagonal > 0)] = 1.0
         return diagonal
 
     def moved(self, direction: Vector, length: float) -> SmoothPoint:
-        """Return the point w + length * direction, evaluated at all coordinates: those of features that no item has
-        stay zero."""
+        """Return the point w + length * direction, with its full gradient."""
         w = length * direction
         w += self.w
         point = self.objective.at(self.coords, w)
         return SmoothPoint(self.objective, self.penalty, self.coords, point, self.l2)
 
-    def state(self, **kinds: Any) -> State:
-        """Return the state for the loop around the solver."""
+    def state(self, end: Status | None = None, is_step: bool = False) -> State:
+        """Return the state that a solver yields; `end`, `is_step` : as of `State`."""
+        violation = float(max(self.slopes.max(initial=0.0), -self.slopes.min(initial=0.0)))
         return State(
             self.point,
             self.value,
-            float(max(self.slopes.max(initial=0.0), -self.slopes.min(initial=0.0))),
+            violation,
             self.coords.size,
             self.dual_value(),
             is_screening=True,
+            end=end,
+            is_step=is_step,
             least_gap=self.least_gap,
-            **kinds,
         )
 
     def dual_value(self) -> float:
         """Return the lower bound on the optimum that the point proves.
 
-        Where the loss has a dual and no weight is unpenalised it is known without one: the loss and its conjugate at
-        the residual add up to <scores, residual> = w'g, which leaves ||g + l2 w||^2 / (2 l2) between the bounds.
+        If the loss has a dual and all weights are penalised, the gap is ||g + l2 w||^2 / (2 l2), because the loss and
+        its conjugate at the residual add up to <scores, residual> = w'g.
         """
         if (
             self.penalty.unpenalised.size
@@ -84,7 +90,7 @@ class SmoothPoint:
 
     @cached_property
     def least_gap(self) -> float:
-        """What the bound from this point's own mixtures leaves open, slopes^2 / (2 l2) over penalised weights."""
+        """The gap of the bound from this point's mixtures: the sum of slopes^2 / (2 l2) over penalised weights."""
         if self.penalty.l2 == 0:
             return 0.0
         slopes, l2 = self.slopes, self.l2

@@ -2,9 +2,9 @@
 
     x+ = prox(x - g / alpha, penalty / alpha),   alpha = s'r / s's
 
-where s is the last step and r the change of the gradient along it: alpha I is the multiple of the identity nearest to
-the Hessian there. Such steps are long, and the objective need not decrease at every one: it stays below the largest of
-the last values (equation 22), or below the last one (monotone).
+s is the last step and r the change of the gradient along it, so that alpha I is the multiple of the identity nearest
+to the Hessian. A step may increase the objective: it is accepted if the objective is below the largest of the last
+M + 1 values (equation 22), or below the last one (monotone).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.objectives.point import Ray
 from crfqn.result import Status
-from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking, is_hidden, unit_length
+from crfqn.solvers.line_search import VALUE_ROUNDING, HiddenDecrease, backtracking, is_hidden, unit_length
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -32,32 +32,37 @@ from crfqn.solvers.protocols import (
 )
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
-DOUBLE = 2.0  # until a first trial fails: the first step is a guess
-TOO_SMALL = 1e-4  # of the rounding: steps that the objective cannot see still bring the certificate nearer
+# Factor of the next trial's length until a trial is refused: the first length is a guess.
+INITIAL_GROWTH = 2.0
+# A search stops if the predicted decrease is below this fraction of the objective's rounding error. It is below 1 since
+# steps that do not change the value still tighten the certificate.
+STALL_ROUNDINGS = 1e-4
 
 
 @dataclass(eq=False)
 class StepSize:
-    """Length t of a step, in units of weight a unit of gradient; is_fixed : no trial is refused; is_settled : a trial
-    has been refused, or never will be."""
+    """Length t of a step, in units of weight per unit of gradient.
+
+    is_fixed : whether every trial is accepted
+    backtrack, growth : factors of the length after a refused trial, and from one step to the next
+    is_settled : whether a trial has been refused, or none is ever refused
+    """
 
     t: float
     is_fixed: bool
     backtrack: float
     growth: float
-
-    def __post_init__(self) -> None:
-        self.is_settled = self.is_fixed
+    is_settled: bool = False
 
     def lengthen(self) -> None:
-        """Lengthen the next trial; twice as long before any has been refused."""
+        """Lengthen the next trial, by `INITIAL_GROWTH` until a trial has been refused."""
         if not self.is_fixed:
-            self.t *= self.growth if self.is_settled else DOUBLE
+            self.t *= self.growth if self.is_settled else INITIAL_GROWTH
 
 
 @dataclass(frozen=True)
 class ProximalStep:
-    """An accepted step: the ray to x+ (at its 1) and x+ itself, its weights at the screened coordinates."""
+    """An accepted step: the ray that reaches x+ at length 1, the point x+, and its weights at the coordinates, (n,)."""
 
     ray: Ray
     point: Point
@@ -65,8 +70,13 @@ class ProximalStep:
 
 
 class Predicted(NamedTuple):
-    """Prediction for a trial of length t. d : x+ - y, at the screened coordinates; bound : g'd + ||d||^2 / 2t; change :
-    penalty(x+) - penalty(y); rounding : of the objective at y."""
+    """Prediction for a trial of length t from y.
+
+    d : x+ - y at the screened coordinates, (n,)
+    bound : g'd + ||d||^2 / 2t, in nats
+    change : penalty(x+) - penalty(y), in nats
+    rounding : the rounding error of the objective at y, in nats
+    """
 
     t: float
     d: Vector
@@ -75,18 +85,13 @@ class Predicted(NamedTuple):
     rounding: float
 
 
-def first_length(here: ScreenedPoint) -> float:
-    """Return the length of a step that moves the weights by 1 if it may."""
-    return unit_length(here.penalty.violation(here.coords, here.w, here.g))
-
-
-def proximal_step(
+def search_proximal_step(
     here: ScreenedPoint,
     size: StepSize,
     origin: Point,
     accepts: Callable[[ScreenedPoint, Point, Predicted], bool],
 ) -> ProximalStep | Status:
-    """Return the first trial that is accepted, or why there is none; `origin`: where the ray to x+ begins."""
+    """Return the first trial that is accepted, or the reason why there is none; origin : the start of the ray to x+."""
     penalty, w, penalty_value = here.penalty, here.w, here.penalty.value(here.coords, here.w)
     value = here.point.value + penalty_value
 
@@ -96,11 +101,11 @@ def proximal_step(
         d = x - w
         bound = float(here.g @ d) + 0.5 * float(d @ d) / t
         change = penalty.value(here.coords, x) - penalty_value
-        if is_hidden(-(bound + change), value, TOO_SMALL):
+        if is_hidden(-(bound + change), value, STALL_ROUNDINGS):
             raise HiddenDecrease
         ray = here.way_to(x, origin)
         trial = ray.at(1.0)
-        predicted = Predicted(t, d, bound, change, ROUNDING * abs(value))
+        predicted = Predicted(t, d, bound, change, VALUE_ROUNDING * abs(value))
         if size.is_fixed or accepts(here, trial, predicted):
             return ProximalStep(ray, trial, x)
         size.is_settled = True
@@ -112,25 +117,25 @@ def proximal_step(
 
 @dataclass(frozen=True)
 class SpaRSA(Solver):
-    """Settings of SpaRSA; those of the paper's experiments by default.
+    """Settings of SpaRSA, by default those of the paper's experiments.
 
     Parameters
     ----------
     monotone : bool
-        Ask each step to lower the objective.
-    memory : int
-        M: otherwise a step has to stay below the largest of the last M + 1 values.
+        Whether every step must decrease the objective.
+    memory : int >= 0
+        M: unless `monotone`, a step must be below the largest of the last M + 1 values.
     sigma : float within (0, 1)
-        By sigma/2 alpha ||x+ - x||^2 at least.
+        The required decrease is sigma/2 alpha ||x+ - x||^2.
     factor : float > 1
-        By which alpha grows after a refused trial (eta).
+        eta, the factor of alpha after a refused trial.
     least_curvature, most_curvature : float > 0
-        Bounds of alpha, in nats a squared unit of weight.
+        Bounds of alpha, in nats per squared unit of weight.
 
     Notes
     -----
-    A step costs an inference pass and a full gradient scan, a refused trial a pass. Where rounding hides the
-    decrease that is asked for, staying level is enough; where it hides the curvature too, alpha stays as it is.
+    A step takes an inference pass and a full gradient scan, a refused trial a pass. If the required decrease is below
+    the rounding error, an equal value is accepted. If the measured curvature is not positive, alpha is kept.
 
     References
     ----------
@@ -162,16 +167,18 @@ class SpaRSA(Solver):
         del start
         yield here.state()
         values: deque[float] = deque([here.value], maxlen=1 if self.monotone else self.memory + 1)
-        alpha = self.within(1.0 / first_length(here))
+        bounds = self.least_curvature, self.most_curvature
+        first_length = unit_length(penalty.violation(here.coords, here.w, here.g))
+        alpha = float(np.clip(1.0 / first_length, *bounds))
         while True:
             size = StepSize(1.0 / alpha, False, 1.0 / self.factor, 1.0)
 
             def accepts(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
-                asked = 0.5 * self.sigma * float(predicted.d @ predicted.d) / predicted.t
+                required = 0.5 * self.sigma * float(predicted.d @ predicted.d) / predicted.t
                 value = trial.value + penalty.value(here.coords, here.w) + predicted.change
-                return value <= max(values) - asked + predicted.rounding
+                return value <= max(values) - required + predicted.rounding
 
-            step = proximal_step(here, size, here.point, accepts)
+            step = search_proximal_step(here, size, here.point, accepts)
             if isinstance(step, Status):
                 yield here.state(end=step)
                 return
@@ -180,12 +187,8 @@ class SpaRSA(Solver):
             s = (step.w - here.w)[moved]
             r = step.point.gradient(here.coords[moved]) - here.g[moved]
             curvature = float(s @ r) / float(s @ s)
-            alpha = self.within(curvature) if curvature > 0 else 1.0 / size.t
+            alpha = float(np.clip(curvature, *bounds)) if curvature > 0 else 1.0 / size.t
             here = screen_point(penalty, step.point)
             values.append(here.value)
             del step
             yield here.state(is_step=True)
-
-    def within(self, alpha: float) -> float:
-        """Return alpha, or the nearer of its bounds."""
-        return min(max(alpha, self.least_curvature), self.most_curvature)

@@ -1,26 +1,24 @@
-"""The settings of a run of `minimize`, and the rules that end it, asked in order: a proof, an estimate of the distance
-to the optimum, scores of held-out items, and limits.
+"""The settings of a run of `minimize`, and its stopping rules: a duality gap, an estimate, held-out scores, limits.
 
-`Proof` is in `certificate.py`. `Estimate` estimates F(w) - F* from the recent
-decrease of F and from the coordinates outside the working set.
+`Proof`, the rule by the duality gap, is in `certificate.py`. `Estimate` estimates F(w) - F* from the recent decrease of
+F and from the coordinates outside the working set.
 
-The decrease of the objective in the second half of all steps is d, that in the quarter before it d', and r = d / d'.
-If every doubling of the steps goes on to win r times what the one before has won, the rest is
+Let d be the decrease of the objective in the second half of all steps, d' that in the quarter before it, and
+r = d / d'. If every further doubling of the steps decreases the objective by r times the doubling before it, then
 
-    d r + d r^2 + ... = d r / (1 - r),
+    F(w) - F* = d r + d r^2 + ... = d r / (1 - r),
 
-Aitken's extrapolation on the scale of doublings: it suits methods that converge linearly, whose r falls, and those
-that slow down. r is kept between 1/2 and .9, so that one lucky or unlucky doubling decides nothing.
+which is Aitken's extrapolation on the scale of doublings. r is limited to the interval from 1/2 to .9, so that no
+single doubling determines the estimate.
 
-From many steps the same formula over the last two quarters of them forgets sooner how slow the beginning was, but
-mistakes a pause for the end: the estimate is three times its result, and at least a third of the first one.
+With 30 or more steps the same formula is also applied to the last two quarters of the steps. It adapts faster after a
+slow beginning, but mistakes a pause for the end: the estimate is the maximum of three times its result and a third of
+the first one.
 
-There is no estimate if the steps of a short run decrease F more than those before them, as after a start at a model
-that is far from the optimum. Each zero outside the working set adds violation^2 / (2 curvature), the decrease if it
-moved alone.
+There is no estimate if the later steps of a short run decrease F more than the earlier ones. Each zero outside the
+working set adds violation^2 / (2 curvature), the decrease if it moved alone.
 
-This is an estimate and no bound; `certificate.py` has the bound. `scripts/stopping.py` measures its error
-(docs/numerics.md).
+The estimate is not a bound. `scripts/stopping.py` measures its error (docs/numerics.md).
 """
 
 from __future__ import annotations
@@ -42,35 +40,35 @@ from crfqn.solvers.protocols import Coords, Point, State, Vector
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
 
 Callback = Callable[[Progress], object]
-STOPS = ("certificate", "estimate")
+STOP_CRITERIA = ("certificate", "estimate")  # the values of `Run.stop`
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Where a run of `minimize` starts, when it stops, and what is done besides the steps of its solver.
+    """The settings of a run of `minimize`: its start, its stopping criteria, and what follows the steps.
 
     Parameters
     ----------
     start : tuple (coords, weights), sorted coordinates and weights, empty for zero; or a point of the objective
-    tol : float >= 0, the relative distance to the optimum that ends the run
-    stop : "certificate" or "estimate", whether `tol` must be proved or may be estimated (`stopping.Estimate`)
-    max_iter : int >= 1, the largest number of iterations
-    max_seconds : float or None, the time after which the run ends. A step that takes longer than
-        `time_limit.GRACE_SECONDS` beyond it is lost.
-    callback : function or None, called with every `Progress`; a true answer stops the run
-    counts_proved_zeros : bool, whether to count the proved zeros at the end: one or two sweeps over the gradient
-    to_rounding : bool, whether small problems that are solved go on with Newton steps on the support until only
-        rounding is left: the weights then depend neither on the order of the data nor on the processor
+    tol : float >= 0, the relative gap at which the run ends
+    stop : "certificate" or "estimate", whether the gap must be proved or may be estimated (`stopping.Estimate`)
+    max_iter : int >= 1, the maximum number of iterations
+    max_seconds : float or None, the maximum time. A step that exceeds it by more than `time_limit.GRACE_SECONDS` is
+        lost.
+    callback : function or None, called with every `Progress`; a true return value stops the run
+    counts_proved_zeros : bool, whether to count the proved zeros at the end, in one or two sweeps over the gradient
+    to_rounding : bool, whether solved small problems continue with Newton steps on the support to the rounding error:
+        the weights then depend neither on the order of the data nor on the processor
     held_out : ValidationSet or None, items that are scored along the run. The result has the weights with the best
-        score; the run ends as `Status.HELD_OUT` if no better score comes, or if an earlier score is better than the
-        last one.
-    checkpoint : `estimators.checkpoint.Checkpoint` or None, which keeps weights and trace in a file. If the file
+        score; the run ends as `Status.HELD_OUT` after `patience` scores without a better one, or if an earlier score is
+        better than the last one.
+    checkpoint : `estimators.checkpoint.Checkpoint` or None, which saves weights and trace in a file. If the file
         exists, the run continues from its latest weights with its trace, or returns its result if that run had ended.
 
     Raises
     ------
     InputError
-        If `tol` is negative, `max_iter` below 1, or `stop` another word.
+        If `tol` is negative, `max_iter` is below 1, or `stop` is not one of `STOP_CRITERIA`.
     """
 
     start: tuple[Coords, Vector] | Point = NO_WEIGHTS
@@ -89,37 +87,40 @@ class Run:
             raise InputError(f"tol: expected a number >= 0, got {self.tol!r}")
         if self.max_iter < 1:
             raise InputError(f"max_iter: expected an integer >= 1, got {self.max_iter!r}")
-        if self.stop not in STOPS:
-            raise InputError(f"stop: expected one of {STOPS}, got {self.stop!r}")
+        if self.stop not in STOP_CRITERIA:
+            raise InputError(f"stop: expected one of {STOP_CRITERIA}, got {self.stop!r}")
 
 
-MAX_COST_OF_SCORES = 0.1  # of the run's passes
+MAX_COST_OF_SCORES = 0.1  # maximum cost of held-out scores, as a fraction of the passes of the run
 
 
 @dataclass(frozen=True)
 class ValidationSet:
     """Held-out items that are scored along a run.
 
-    score, metric : called with sparse weights, the larger, the better; its name
-    cost : of a score, in passes over the training data
-    patience : the number of successive scores without a better one that ends the run
-    items : the items and their labels, by which a checkpoint knows them
+    score, metric : a function of sparse weights, larger values being better; its name
+    cost : the cost of a score, in passes over the training data
+    patience : the number of successive scores without a better one after which the run ends
+    items : the items and their labels, for the fingerprint in a checkpoint
     """
 
     score: Callable[[SparseWeights], float]
     cost: float
     patience: int
     metric: str
-    items: tuple[Any, ...] = ()
+    items: tuple[object, ...] = ()
 
 
 @dataclass
 class ValidationHistory:
-    """The scores of held-out items along a run, if there are any, and the rule that ends the run when none is better.
+    """The scores of held-out items along a run, and the rule that ends the run after `patience` scores without a better
+    one.
 
-    best : the weights with the best score, None before the first
+    held_out : the items, None if there are none
+    best : the weights with the best score, None before the first score
     value, violation : the objective and the KKT violation at `best`, nan if not computed
-    iterations, scores : of each evaluation; best_index : the place of the best in these lists
+    iterations, scores : the iteration and the score of each evaluation
+    best_index : the index of the best score
     due : the number of passes at which the next score is computed
     """
 
@@ -134,21 +135,16 @@ class ValidationHistory:
 
     @property
     def is_over(self) -> bool:
-        """Whether patience has run out."""
+        """Whether the last `patience` scores are not better than one before."""
         n_worse = len(self.scores) - 1 - self.best_index
         return self.held_out is not None and n_worse >= self.held_out.patience
 
-    @property
-    def latest(self) -> float:
-        """The latest score, nan before the first."""
-        return self.scores[-1] if self.scores else np.nan
-
     def reason_to_stop(self, state: State, progress: Progress) -> Status | None:
-        """Return `HELD_OUT` if patience has run out."""
+        """Return `HELD_OUT` if the rule holds, else None."""
         return Status.HELD_OUT if self.is_over else None
 
     def after_step(self, state: State, iteration: int, passes: float) -> None:
-        """Score the weights of a step if a score is due."""
+        """Score the weights of a state if a score is due; passes : of the run so far."""
         if self.held_out is not None and passes >= self.due:
             self.due = passes + self.held_out.cost / MAX_COST_OF_SCORES
             violation = state.violation if state.is_screening else np.nan
@@ -157,7 +153,7 @@ class ValidationHistory:
     def evaluate(
         self, weights: SparseWeights, iteration: int, value: float, violation: float, is_last: bool = False
     ) -> None:
-        """Score weights; those that a run ends with (`is_last`) are preferred to earlier ones of the same score."""
+        """Score weights and keep the best; the last ones of a run (`is_last`) replace earlier ones of equal score."""
         assert self.held_out is not None
         score = self.held_out.score(weights)
         best_score = self.scores[self.best_index] if self.scores else -np.inf
@@ -168,7 +164,7 @@ class ValidationHistory:
             self.best_index = len(self.scores) - 1
 
     def result(self) -> HeldOutScores | None:
-        """Return the scores as a part of the run's result, None if there are none."""
+        """Return the scores for the result of the run, None if there are none."""
         if self.held_out is None or self.best is None:
             return None
         return HeldOutScores(
@@ -181,41 +177,44 @@ class ValidationHistory:
         )
 
 
-FEWEST_STEPS = 5  # that say something
-FASTEST, SLOWEST = 0.5, 0.9  # what a doubling of the steps may win, as a share of the one before
-FEW_STEPS, FASTEST_OF_FEW = 10, 0.7
-MANY_STEPS, SLOWEST_OF_MANY = 30, 0.95
-FACTOR_OF_QUARTERS = 3.0  # times the extrapolation over quarters
-CHECK_INTERVAL = 1.1  # times as many steps until the next Newton check, after one that did not end the run
-SOLVE_INTERVAL = 2.0  # the same of small problems that are to be solved although only a proof may end the run
-GROSS_ERROR = 10.0  # times the tolerance: counts if kinks or rounding limit the Newton check
-MAX_COST_OF_CHECK = 0.03  # of the passes so far
-CHEAP_OPERATIONS = 5e6  # some milliseconds, which a Newton check may take in any run,
-MOST_CHEAP_DIRECTIONS = 50  # for at most so many directions
-NOTHING_LEFT = 1e-5  # of the objective without weights, for `OPTIMUM_TOL` and looser tolerances
+# Constants of the estimate, chosen with `scripts/stopping.py`.
+MIN_STEPS = 5  # steps below which there is no estimate
+# Limits of r, the decrease of a doubling of the steps relative to the one before.
+MIN_RATIO, MAX_RATIO = 0.5, 0.9
+FEW_STEPS, MIN_RATIO_OF_FEW = 10, 0.7  # with fewer steps the lower limit of r is larger
+# The number of steps from which quarters are used too, with a larger upper limit of r.
+MANY_STEPS, MAX_RATIO_OF_MANY = 30, 0.95
+FACTOR_OF_QUARTERS = 3.0  # factor of the extrapolation over quarters
+CHECK_INTERVAL = 1.1  # factor of the steps from a Newton check that did not end the run to the next
+SOLVE_INTERVAL = 2.0  # the same for small problems that are solved although only a proof ends the run
+GROSS_ERROR = 10.0  # errors above this multiple of the tolerance contradict the estimate
+MAX_COST_OF_CHECK = 0.03  # maximum cost of a Newton check, as a fraction of the passes so far
+# Operations of a Newton check that every run may spend, some milliseconds, and the maximum number of its directions.
+CHEAP_OPERATIONS = 5e6
+MAX_CHEAP_DIRECTIONS = 50
+# Fraction of the objective without weights below which it counts as 0, for tolerances from `OPTIMUM_TOL` on.
+FLOOR_FRACTION = 1e-5
 
 
 class StoppingRule(Protocol):
-    """A rule that may end a run. `minimize` asks `Proof`, `Estimate`, `ValidationHistory` and `Limits`, in this order,
-    after each state of all items, and the last two after others; the first status that is not None ends the run."""
+    """A rule that may end a run. `minimize` calls `Proof`, `Estimate`, `ValidationHistory` and `Limits`, in this order,
+    after each state of all items, and the last two after other states; the first status that is not None ends the run.
+    """
 
     def reason_to_stop(self, state: State, progress: Progress) -> Status | None:
-        """Return why the run ends at this state, whose row of the trace is `progress`, or None."""
+        """Return the status with which the run ends at this state, or None; progress : its row of the trace."""
         ...
 
 
+@dataclass
 class Limits:
-    """The rule that ends a run when its callback asks for it, its solver can go no further, or a limit is reached."""
+    """The rule that ends a run if the callback stops it, the solver has ended, or a limit is reached."""
 
-    def __init__(self, run: Run) -> None:
-        self.run, self.is_called_off = run, False
-
-    def show(self, progress: Progress) -> None:
-        """Call the callback, if there is one."""
-        self.is_called_off = self.run.callback is not None and bool(self.run.callback(progress))
+    run: Run
+    is_called_off: bool = False  # whether the callback has stopped the run
 
     def reason_to_stop(self, state: State, progress: Progress) -> Status | None:
-        """Return the limit that is reached, or None."""
+        """Return the status of the limit that is reached, or None."""
         if self.is_called_off:
             return Status.CALLBACK
         if state.has_value and state.end is not None:
@@ -228,48 +227,48 @@ class Limits:
 
 @dataclass
 class Gains:
-    """The least objective after each step, from the start on."""
+    """The smallest objective so far at the start and after each step, and its extrapolation."""
 
     values: list[float] = field(default_factory=list)
 
     def are_rounding(self) -> bool:
-        """Whether the second half of all steps has won nothing: at an optimum, or where the method goes nowhere."""
+        """Return whether the second half of all steps has decreased the objective by no more than rounding."""
         half, last = self.values[-(-len(self.values) // 2) - 1], self.values[-1]
         return is_hidden(half - last, last)
 
     def rest(self) -> float:
-        """The decrease that is still to be won, in nats; infinite while there are too few steps to tell."""
+        """Return the expected decrease of all further steps, in nats; infinite if there is no estimate."""
         n = len(self.values)
-        if n < FEWEST_STEPS:
+        if n < MIN_STEPS:
             return np.inf
-        fastest = FASTEST_OF_FEW if n < FEW_STEPS else FASTEST
+        min_ratio = MIN_RATIO_OF_FEW if n < FEW_STEPS else MIN_RATIO
         quarter, half = -(-n // 4), -(-n // 2)
         start, middle, last = (self.values[step - 1] for step in (quarter, half, n))
         is_faster = (middle - last) / (n - half) > (start - middle) / (half - quarter)
         if n < MANY_STEPS and is_faster and not is_hidden(middle - last, last):
             return np.inf
-        by_doublings = self._extrapolated(quarter, half, fastest, SLOWEST)
+        by_doublings = self._extrapolated(quarter, half, min_ratio, MAX_RATIO)
         if n < MANY_STEPS:
             return by_doublings
-        by_quarters = self._extrapolated(n - 2 * (n // 4), n - n // 4, FASTEST, SLOWEST_OF_MANY)
+        by_quarters = self._extrapolated(n - 2 * (n // 4), n - n // 4, MIN_RATIO, MAX_RATIO_OF_MANY)
         return max(by_doublings / FACTOR_OF_QUARTERS, FACTOR_OF_QUARTERS * by_quarters)
 
-    def _extrapolated(self, first: int, second: int, fastest: float, slowest: float) -> float:
-        """Return d r / (1 - r), from what was won between two numbers of steps and since, r kept within limits."""
+    def _extrapolated(self, first: int, second: int, min_ratio: float, max_ratio: float) -> float:
+        """Return d r / (1 - r), d the decrease after step `second` and d' that from `first` to `second`."""
         start, middle, last = (self.values[n - 1] for n in (first, second, len(self.values)))
         newer, older = middle - last, start - middle
-        share = min(max(newer / older, fastest), slowest) if older > 0 else slowest
-        return newer * share / (1.0 - share)
+        ratio = min(max(newer / older, min_ratio), max_ratio) if older > 0 else max_ratio
+        return newer * ratio / (1.0 - ratio)
 
 
 class EstimateStatus(Enum):
-    """What the estimate says at a step, and whether something has spoken against it; the value is in words."""
+    """The status of the estimate at a step; the value explains it."""
 
     OPEN = "above the tolerance, or not known"
     NEAR = "within the tolerance, and the Newton check agrees"
-    UNCONFIRMED = "within the tolerance, but the steps have won less than the certificate leaves open"
-    DOUBTED = "was unconfirmed at an earlier step, or the certificate or the Newton check contradicted it"
-    DISCREDITED = "the Newton check found far more than was estimated, so that only a proof ends the run"
+    UNCONFIRMED = "within the tolerance, but the decrease since the start is smaller than the gap"
+    DOUBTED = "was unconfirmed at an earlier step, or the gap or the Newton check contradicted it"
+    DISCREDITED = "the Newton check found a far larger decrease, so that only a proof ends the run"
 
     @property
     def is_near(self) -> bool:
@@ -278,44 +277,40 @@ class EstimateStatus(Enum):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether something has spoken against the estimate."""
+        """Whether a check has contradicted the estimate or not confirmed it."""
         return self not in (EstimateStatus.OPEN, EstimateStatus.NEAR)
 
 
 class Estimate:
-    """The rule that ends a run whose optimum is within the tolerance by estimate, or whose steps win nothing more.
+    """The rule that ends a run whose estimated relative gap is within the tolerance.
 
-    value : the estimate of the distance to the optimum, as a share of the objective; nan if nothing can be told
-    status : what the estimate says
-    scale : the violation that the tolerance is a share of if nothing is proved; nan until it is known
+    value : the estimated relative gap, nan if there is no estimate
+    status : the status of the estimate
+    scale : the unit of violations if there is no bound, nan until it is known
     value_of_zero : the objective without weights, nan until it is known
-    is_asked : whether an estimate may end the run; `may_end` : and is not discredited
-    solves : whether Newton's method is tried on small problems, until rounding is all that is left
+    is_enabled : whether `Run.stop` is "estimate"; may_end : whether an estimate may still end the run
+    solves : whether Newton's method solves small problems to the rounding error
     """
 
     def __init__(self, run: Run, proof: Proof, trace: Trace) -> None:
         self.objective, self.penalty, self.best = proof.objective, proof.penalty, proof.best
         self.proof, self.trace = proof, trace
-        self.tol, self.is_asked = run.tol, run.stop == "estimate"
+        self.tol = run.tol
+        self.is_enabled = self.may_end = run.stop == "estimate"
         self.solves = run.to_rounding and self.objective.is_convex
         self.value, self.gains, self.next_check = np.nan, Gains(), 0.0
         self.status, self.value_of_zero = EstimateStatus.OPEN, np.nan
         self.is_cold = self.best.weights.coords.size == 0
         self.scale = np.nan if self.is_cold else self.penalty.min_threshold or np.nan
 
-    @property
-    def may_end(self) -> bool:
-        """Whether an estimate within the tolerance ends the run."""
-        return self.is_asked and self.status is not EstimateStatus.DISCREDITED
-
     def after_step(self, state: State, n_passes: float) -> State:
-        """Estimate the distance to the optimum; return the state of a scan of all coordinates if it takes one.
+        """Estimate the gap; return the state, or that of a scan of all coordinates if one was computed.
 
-        The decrease of the objective shows neither what a solver has left out of its working set nor what its steps
-        cannot reach. Before the estimate ends a run, the predicted gain of the violating zeros is added, and a Newton
-        check must not find the objective lower. If the last steps have won nothing at all, or Newton's method has come
-        to its end, the certificate, which is tight at an optimum, must not contradict it either. Small problems are
-        solved from there, whatever may end the run.
+        The decrease of the objective says nothing about coordinates outside the working set or about a solver that
+        stalls. Before the estimate ends a run, the predicted gain of the violating zeros is therefore added, and a
+        Newton check must not find a lower objective. If the last steps have not decreased the objective, or Newton's
+        method has converged, the duality gap must not contradict the estimate either. Small problems are solved from
+        there, even if an estimate may not end the run.
         """
         best, proof, gains = self.best, self.proof, self.gains
         gains.values.append(best.value)
@@ -338,27 +333,27 @@ class Estimate:
         if not self.may_end:
             self.next_check = SOLVE_INTERVAL * len(gains.values) + 1
             return state if solved is None else seen.state(end=state.end)
-        n_cheap = min(CHEAP_OPERATIONS / self.objective.operations.of_pass, MOST_CHEAP_DIRECTIONS)
-        seen, won = newton_check(seen, self.tol, int(max(MAX_COST_OF_CHECK * n_passes, n_cheap, 1)))
-        further = predicted_gain_of_zeros(seen) / abs(best.value) + won
-        self.value += further
+        n_cheap = min(CHEAP_OPERATIONS / self.objective.operations.of_pass, MAX_CHEAP_DIRECTIONS)
+        seen, decrease = newton_check(seen, self.tol, int(max(MAX_COST_OF_CHECK * n_passes, n_cheap, 1)))
+        unreached = predicted_gain_of_zeros(seen) / abs(best.value) + decrease
+        self.value += unreached
         gap = relative_gap(seen.value, max(proof.likely_bound, seen.dual_value))
         is_contradicted = (is_solved or gains.are_rounding()) and gap > GROSS_ERROR * self.tol
         self.next_check = CHECK_INTERVAL * len(gains.values) + 1
-        if won > GROSS_ERROR * self.tol and self.penalty.min_threshold > 0:
-            self.status, self.value = EstimateStatus.DISCREDITED, np.nan
-        elif is_contradicted or won > GROSS_ERROR * self.tol:
+        if decrease > GROSS_ERROR * self.tol and self.penalty.min_threshold > 0:
+            self.status, self.value, self.may_end = EstimateStatus.DISCREDITED, np.nan, False
+        elif is_contradicted or decrease > GROSS_ERROR * self.tol:
             self.status = EstimateStatus.DOUBTED
-        elif estimate + further <= self.tol:
+        elif estimate + unreached <= self.tol:
             self.status = EstimateStatus.NEAR
         return seen.state(end=state.end)
 
     def reason_to_stop(self, state: State, progress: Progress) -> Status | None:
-        """Return why the estimate ends the run, or None; an estimate that nothing confirms is doubted."""
-        if not self.proof.is_known:
+        """Return the status with which the run ends, or None; an unconfirmed estimate does not end it."""
+        if not np.isfinite(self.proof.dual_value):
             if self.may_end and self.proof.likely_gap <= self.tol:
                 return Status.ESTIMATED
-            # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
+            # At the end of all steps the unit is the strength of the penalty: a run may have started at its optimum.
             scale = max(self.scale, self.penalty.min_threshold) if state.is_final else self.scale
             has_penalty = max(self.penalty.min_threshold, self.penalty.l2) > 0
             may_tell = self.may_end and self.objective.is_convex and has_penalty and not state.is_final
@@ -374,52 +369,52 @@ class Estimate:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether more has been won from zero than the certificate leaves open. If not, the steps may have gone
-        nowhere, from zero or from a start that is as far from the optimum; without a bound nothing tells. If the bound
-        is assumed, or the penalty has kinks that no Newton check sees past, the bound has to be within `GROSS_ERROR`
-        tolerances."""
+        """Whether the gap is smaller than the decrease of the objective from zero: otherwise the steps may have stalled
+        at the start. If the bound is assumed, or the penalty has kinks that the Newton check does not see, the gap must
+        be within `GROSS_ERROR` tolerances. Without a bound nothing is confirmed."""
         value, gap = self.best.value, self.proof.likely_gap
-        left = gap * abs(value)
-        if np.isnan(left):
+        remaining = gap * abs(value)
+        if np.isnan(remaining):
             return False
-        if self.penalty.has_hidden_kinks or not self.proof.is_known:
+        if self.penalty.has_hidden_kinks or not np.isfinite(self.proof.dual_value):
             return bool(gap <= GROSS_ERROR * self.tol)
-        if left == 0 or (self.is_cold and left <= self.trace.rows[0].value - value):
+        if remaining == 0 or (self.is_cold and remaining <= self.trace.rows[0].value - value):
             return True
-        return left <= self.without_weights() - value  # samples may have won most of it
+        return remaining <= self.without_weights() - value  # the first row may be after steps on samples
 
     def is_at_floor(self, status: Status | None) -> bool:
-        """Return whether a run that ends short of its tolerance, or goes on with a doubted estimate, has nothing left.
+        """Return whether the objective is almost 0, its lower bound, although the tolerance is not reached.
 
-        Nothing is left if the objective is next to nothing beside that without weights and cannot be below 0. The
-        hinge's is the penalty alone if the data can be separated, and only the direction of its weights matters.
+        It is if it is below `FLOOR_FRACTION` of that without weights. This is for runs that end before their
+        tolerance, or continue with a doubtful estimate, and for losses with curvature: the objective of the hinge is
+        the penalty alone if the data are separable.
         """
         is_short = self.status.is_doubtful if status is None else status.is_standstill or status.is_at_limit
-        if not (is_short and self.is_asked and self.best.excess is None):
+        if not (is_short and self.is_enabled and self.best.excess is None):
             return False
         has_floor = self.objective.has_dual and self.objective.has_curvature
-        share = NOTHING_LEFT * min(self.tol / OPTIMUM_TOL, 1.0)
+        share = FLOOR_FRACTION * min(self.tol / OPTIMUM_TOL, 1.0)
         return has_floor and self.best.value <= share * self.without_weights()
 
     def without_weights(self) -> float:
-        """Return the objective without weights: a pass over the data, once."""
+        """Return the objective without weights, which is computed once, in a pass over the data."""
         if np.isnan(self.value_of_zero):
             self.value_of_zero = self.objective.at(*NO_WEIGHTS).value
         return self.value_of_zero
 
 
 def predicted_gain_of_zeros(seen: ScreenedPoint) -> float:
-    """What the zeros that ask to leave zero would win, each block alone: violation^2 / (2 curvature), in nats. A zero
-    within a block that is not zero is one alone."""
+    """Return the sum of violation^2 / (2 curvature) over the blocks of violating zeros, in nats: the predicted decrease
+    of the objective if each block moved alone. A zero within a block that is not zero counts as a block."""
     local, blocks = seen.local, seen.local.blocks
     is_alone = blocks.spread(blocks.largest(np.abs(seen.w))) > 0
     excess = np.maximum(np.abs(seen.g) - seen.penalty.l1_of(seen.coords), 0.0)
     violation = np.where(is_alone, excess, local.violation(seen.w, seen.g))
-    asks = (seen.w == 0) & (violation > 0)
-    if not asks.any():
+    may_enter = (seen.w == 0) & (violation > 0)
+    if not may_enter.any():
         return 0.0
-    curvature, won = np.zeros(seen.w.size), np.zeros(seen.w.size)
-    curvature[asks] = curvature_at_entry(seen.point, seen.coords[asks])
+    curvature, gain = np.zeros(seen.w.size), np.zeros(seen.w.size)
+    curvature[may_enter] = curvature_at_entry(seen.point, seen.coords[may_enter])
     curvature = np.where(is_alone, curvature, blocks.spread(blocks.largest(curvature)))
-    won[asks] = violation[asks] ** 2 / (2.0 * curvature[asks])
-    return float(won[is_alone].sum() + blocks.largest(np.where(is_alone, 0.0, won)).sum())
+    gain[may_enter] = violation[may_enter] ** 2 / (2.0 * curvature[may_enter])
+    return float(gain[is_alone].sum() + blocks.largest(np.where(is_alone, 0.0, gain)).sum())

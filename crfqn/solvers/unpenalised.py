@@ -1,9 +1,8 @@
-"""Unpenalised coordinates (intercepts) solved exactly, the other weights held: what a duality gap needs of them.
+"""Newton's method for the unpenalised coordinates b (intercepts) at fixed penalised weights, for the duality gap.
 
-An unpenalised coordinate has the conjugate 0 at a gradient of 0 and infinity elsewhere, so that a point proves a bound
-only where that gradient is zero. At min over b of loss(w, b) it is, for any w: n of them are found by Newton's method,
-in the scores only, at about the price of as many inference passes as it takes steps. At zero penalised weights the
-gradient then tells the largest useful strength of a penalty (`largest_strength`).
+The conjugate of an unpenalised coordinate is 0 at a gradient of 0 and infinite elsewhere, so that a point proves a
+bound only if that gradient is 0, as at min_b loss(w, b). A step takes about an inference pass. If all penalised
+weights are 0, the gradient at the minimum gives the largest useful strength of a penalty (`largest_strength`).
 """
 
 from __future__ import annotations
@@ -14,32 +13,36 @@ import numpy as np
 
 from crfqn.kernels.sparse import entries_at
 from crfqn.result import Status
-from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking
+from crfqn.solvers.line_search import VALUE_ROUNDING, HiddenDecrease, backtracking
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 
-MOST_STEPS = 60
-ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
-NEGLIGIBLE_GAIN = 1e-13  # of the loss: a hoped gain that needs no further step
-MOST_DENSE = 100  # coordinates with a matrix; beyond, secant pairs and the diagonal
+MAX_NEWTON_STEPS = 60  # a guard against runs without end; rounding or convergence stops them earlier
+ARMIJO_FRACTION = 1e-4  # fraction of the predicted decrease that a step must reach (c1 of Nocedal and Wright)
+NEGLIGIBLE_GAIN = 1e-13  # fraction of the loss; steps stop if they can gain no more: a numerical guard
+# Coordinates up to which the Hessian is a matrix; above, secant pairs and the diagonal.
+MAX_HESSIAN_SIZE = 100
 MAX_PAIRS = 30  # secant pairs
-MAX_LENGTH = 8.0  # of a step, in the coordinate's unit: a saturated intercept has hardly any curvature
-LARGEST_GRADIENT = 1e300  # where gradients overflow no strength is large enough
-RIDGE_OF_HESSIAN = 1e-6  # of the diagonal: a constant added to all intercepts changes nothing
+# Length of a step in units of 1 / max |x|: a saturated intercept has almost no curvature. A numerical guard.
+MAX_LENGTH = 8.0
+MAX_GRADIENT = 1e300  # if gradients overflow, no strength is large enough
+# Fraction of the diagonal: adding a constant to all intercepts of a model changes nothing, so the Hessian is singular.
+RIDGE_OF_HESSIAN = 1e-6
 
 
 def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
-    """Return the point with its unpenalised coordinates (n,) at their minimum, as far as Newton's method gets.
+    """Return the point with its unpenalised coordinates (n,) minimised by Newton's method.
 
-    The Hessian is the token-wise model for up to 100 coordinates, which is exact where items have one position; for
-    more it is the diagonal with secant pairs. Near the end values cannot tell two points apart, and gradients decide.
+    The Hessian of up to `MAX_HESSIAN_SIZE` coordinates is the token-wise model, which is exact if items have one
+    position; that of more is the diagonal with secant pairs. Near the minimum, where values differ by rounding only, a
+    step is accepted if it decreases the gradient.
     """
     pairs: deque[tuple[Vector, Vector]] = deque(maxlen=MAX_PAIRS)
     if unpenalised.size == 0:
         return point
     g = point.gradient(unpenalised)
-    for _ in range(MOST_STEPS):
-        # What the loss may still win: by convexity it is g'(w - w*), which is less than this unless an optimal w*_j is
-        # over ten times as far from zero as w_j. No bound rests on it (see `certificate.unpenalised_slack`).
+    for _ in range(MAX_NEWTON_STEPS):
+        # By convexity g'(w - w*) bounds the decrease of the loss; it is below this unless an optimal |w*_j| is over
+        # ten times 1 + |w_j|. No bound depends on it (see `certificate.unpenalised_slack`).
         w = entries_at(unpenalised, point.coords, point.weights)
         if 10.0 * float(np.abs(g) @ (1.0 + np.abs(w))) <= NEGLIGIBLE_GAIN * abs(point.value):
             break
@@ -52,7 +55,7 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
             break
         point, alpha, after = step
         y = after - g
-        if float(d @ y) > 2.0 * ROUNDING * float(np.linalg.norm(d) * np.linalg.norm(y)):
+        if float(d @ y) > 2.0 * VALUE_ROUNDING * float(np.linalg.norm(d) * np.linalg.norm(y)):
             pairs.append((alpha * d, y))
         g = after
     return point
@@ -61,13 +64,13 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
 def unpenalised_direction(
     point: Point, unpenalised: Coords, g: Vector, pairs: deque[tuple[Vector, Vector]]
 ) -> Vector:
-    """Return H^-1 g, no entry longer than `MAX_LENGTH` by its own curvature; without a matrix by the recursion of
-    L-BFGS from the inverse of a diagonal (Nocedal and Wright, Algorithm 7.4)."""
+    """Return H^-1 g, whose diagonal is raised so that no entry exceeds `MAX_LENGTH`; without a matrix by the recursion
+    of L-BFGS from the inverse of the diagonal (Nocedal and Wright, Algorithm 7.4)."""
     unit = point.objective.feature_scale(unpenalised)
     diagonal = np.maximum(point.curvature(unpenalised).diagonal, np.abs(g) * np.sqrt(unit) / MAX_LENGTH)
     diagonal[diagonal == 0] = 1.0
-    is_small = unpenalised.size <= MOST_DENSE
-    matrix = point.hessian_model(unpenalised, 1 << 62, MOST_DENSE) if is_small else None
+    is_small = unpenalised.size <= MAX_HESSIAN_SIZE
+    matrix = point.hessian_model(unpenalised, 1 << 62, MAX_HESSIAN_SIZE) if is_small else None
     if matrix is None:
         out, shares = g.copy(), []
         for s, y in reversed(pairs):
@@ -87,18 +90,18 @@ def unpenalised_direction(
 def search_unpenalised(
     point: Point, unpenalised: Coords, g: Vector, d: Vector
 ) -> tuple[Point, float, Vector] | None:
-    """Return the first of the steps 1, 1/2, 1/4, ... that wins enough, with its length and the gradient there.
+    """Return the first of the steps 1, 1/2, 1/4, ... that decreases the loss enough, its length and its gradient.
 
-    Where rounding hides what is to be won, the first that makes the slope along the direction smaller.
+    If the predicted decrease is near the rounding error, the step must also decrease the largest gradient.
     """
-    slope, unseen = float(g @ d), 2.0 * ROUNDING * abs(point.value)
+    slope, unseen = float(g @ d), 2.0 * VALUE_ROUNDING * abs(point.value)
     if not slope < 0:
         return None
     ray = point.along(unpenalised, d)
 
     def attempt(alpha: float) -> tuple[Point, Vector] | None:
         trial = ray.at(alpha)
-        if not trial.value <= point.value + ARMIJO * alpha * slope + unseen:
+        if not trial.value <= point.value + ARMIJO_FRACTION * alpha * slope + unseen:
             if -alpha * slope <= unseen:
                 raise HiddenDecrease
             return None
@@ -111,12 +114,12 @@ def search_unpenalised(
 
 
 def largest_strength(name: str, objective: Objective, penalty: Penalty, point: Point) -> float:
-    """Return the smallest l1 or group_l1 (`name`) of a penalty, the others given, under which no weight leaves zero.
+    """Return the smallest l1 or group_l1 (`name`), the other strengths fixed, under which no weight leaves zero.
 
-    It is found by scans for gradients above a threshold that falls by halves; 0 where no gradient is left.
+    The gradient is scanned for entries above a threshold that is halved until there are some; 0 if all are 0.
     """
     threshold = objective.total_weight
-    while threshold < LARGEST_GRADIENT and point.screen(threshold).coords.size:
+    while threshold < MAX_GRADIENT and point.screen(threshold).coords.size:
         threshold *= 4.0
     lowest = 1e-12 * threshold
     while threshold > lowest:

@@ -145,7 +145,7 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     "dense items as sparse rows": Mechanism(DUAL, sparse_rows),
     "no Newton steps at the end": Mechanism(
-        "", lambda: patch("crfqn.solvers.newton_on_support.MOST_OPERATIONS", 0.0)
+        "", lambda: patch("crfqn.solvers.newton_on_support.MAX_OPERATIONS", 0.0)
     ),
 }  # fmt: skip
 

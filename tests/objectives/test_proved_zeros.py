@@ -13,7 +13,7 @@ from crfqn.objectives.objective import in_blocks
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.certificate import DIGITS, best_bound, count_proved_zeros
+from crfqn.solvers.certificate import PROOF_ROUNDING, best_bound, count_proved_zeros
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.stopping import Run
@@ -178,9 +178,9 @@ class TestProofs:
             value = problem.value(w, penalty.l1, l2)
             dual_value, scale = best_bound(point, penalty, penalty.screen(point))
             assert dual_value <= best * (1 + 1e-9)
-            gap = max(value - dual_value, 0.0) + DIGITS * value
+            gap = max(value - dual_value, 0.0) + PROOF_ROUNDING * value
             reach = scale * np.abs(problem.evaluate(w)[1]) + 0.5 * feature_ranges * np.sqrt(2 * gap)
-            is_proved = reach < penalty.l1 * (1 - DIGITS)
+            is_proved = reach < penalty.l1 * (1 - PROOF_ROUNDING)
             assert np.abs(optimum[is_proved]).max(initial=0.0) <= 1e-10
             found = count_proved_zeros(objective, penalty, point, value)
             assert found <= (is_proved & (w == 0)).sum()

@@ -74,7 +74,7 @@ def test_times_is_the_recursive_update(kind, n_pairs, seed):
     found = as_dense(metric)
     np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
     assert np.linalg.eigvalsh(0.5 * (found + found.T)).min() > 0
-    assert metric.n_pairs == n_pairs
+    assert len(metric.s) == n_pairs
 
 
 def test_a_diagonal_base_is_exact():
@@ -122,7 +122,7 @@ def test_memory_keeps_the_newest_pairs(kind, memory):
     metric, pairs, expected = filled_metric(np.random.default_rng(1), kind, 7, memory)
     for s, y in pairs[-memory:]:
         expected = dense_update(expected, s, y)
-    assert metric.n_pairs == memory
+    assert len(metric.s) == memory
     np.testing.assert_allclose(as_dense(metric), expected, atol=2e-5 * np.abs(expected).max())
 
 
@@ -169,7 +169,7 @@ def test_no_memory_keeps_no_pair(kind):
     start, b0 = base_metric(np.random.default_rng(2), kind)
     metric = CompactBFGS(*start, memory=0)
     metric.update(np.ones(N), np.ones(N))
-    assert metric.n_pairs == 0
+    assert len(metric.s) == 0
     np.testing.assert_allclose(as_dense(metric), b0)
 
 
@@ -195,7 +195,7 @@ def test_pairs_without_positive_curvature_are_refused(kind):
         assert not metric.update(s, y)
     np.testing.assert_array_equal(as_dense(metric), before)
     assert metric.update(v, across + 1e-3 * v)
-    assert metric.n_pairs == 4
+    assert len(metric.s) == 4
 
 
 def test_rebase_keeps_the_pairs(kind):

@@ -5,7 +5,7 @@ import pytest
 
 from crfqn.result import Status
 from crfqn.solvers import line_search
-from crfqn.solvers.line_search import MOST_TRIALS, HiddenDecrease, backtracking, strong_wolfe
+from crfqn.solvers.line_search import MAX_TRIALS, HiddenDecrease, backtracking, strong_wolfe
 
 C1, C2 = 1e-4, 0.9
 
@@ -64,7 +64,7 @@ class TestBacktracking:
     def test_it_fails_after_all_trials(self):
         lengths = []
         assert backtracking(lengths.append, 1.0, 0.5) is Status.LINE_SEARCH_FAILED
-        assert len(lengths) == MOST_TRIALS
+        assert len(lengths) == MAX_TRIALS
 
 
 @pytest.mark.parametrize("c2", [0.9, 0.1])
@@ -88,7 +88,7 @@ def test_values_that_are_no_numbers_are_too_long():
 
 def test_a_wall_beside_a_falling_slope_ends_the_search(monkeypatch):
     """The lengths close in on the wall until they are one: there was a division by zero."""
-    monkeypatch.setattr(line_search, "MOST_TRIALS", 100)
+    monkeypatch.setattr(line_search, "MAX_TRIALS", 100)
     assert strong_wolfe(lambda step: (-step if step <= 1.0 else 1e9, -1.0), (0.0, -1.0), 1e-4, 0.5) is None
 
 

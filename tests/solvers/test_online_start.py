@@ -6,7 +6,7 @@ import pytest
 from crfqn import ChainCRF
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Constants, ProxQN
-from crfqn.solvers.prox_qn.prox_qn import FEWEST_POSITIONS, OnlineStart
+from crfqn.solvers.prox_qn.prox_qn import MIN_POSITIONS, OnlineStart
 from crfqn.solvers.stopping import Run
 
 LENGTH = 25
@@ -23,14 +23,14 @@ def text(n_positions):
 
 
 @pytest.mark.parametrize(
-    ("n_positions", "is_suited"), [(FEWEST_POSITIONS - LENGTH, False), (FEWEST_POSITIONS, True)]
+    ("n_positions", "is_suited"), [(MIN_POSITIONS - LENGTH, False), (MIN_POSITIONS, True)]
 )
 def test_it_is_for_texts_that_are_long_enough(n_positions, is_suited):
     assert OnlineStart().suits(*text(n_positions)) == is_suited
 
 
 def test_the_optimum_does_not_depend_on_it():
-    problem = text(FEWEST_POSITIONS)
+    problem = text(MIN_POSITIONS)
     values = [
         minimize(*problem, ProxQN(constants=Constants(online_epochs=epochs)), Run(tol=1e-8)).value
         for epochs in (0, 6)

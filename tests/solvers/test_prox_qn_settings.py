@@ -59,7 +59,7 @@ class TestAsPrinted:
         problem = PROBLEMS["wide"]
         solver = replace(ProxQN.paper(), entry=AllCoordinates(most=problem.n_coords - 1))
         with pytest.warns(
-            UserWarning, match="works on all 84 weights at first; above 83 it opens with those whose"
+            UserWarning, match="begins an epoch with all 84 weights; above 83 it begins with those whose"
         ):
             result = run(problem, 2.0, solver=solver)
         assert result.trace.n_active[0] < problem.n_coords

@@ -222,9 +222,9 @@ class TestIterates:
 
 
 def online_kernels_smallest_scale() -> float:
-    from crfqn.solvers.stochastic.sgd_kernels import SMALLEST_SCALE
+    from crfqn.solvers.stochastic.sgd_kernels import MIN_SCALE
 
-    return SMALLEST_SCALE
+    return MIN_SCALE
 
 
 class TestConvergence:
@@ -325,7 +325,7 @@ class TestCalibration:
         tried = []
         for _ in range(20):
             tried.append(search.eta)
-            if search.tell(abs(np.log2(search.eta / best)) if best else np.nan):
+            if search.update(abs(np.log2(search.eta / best)) if best else np.nan):
                 break
         assert search.best == chosen
         assert len(tried) == n_trials

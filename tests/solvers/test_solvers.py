@@ -352,8 +352,8 @@ class TestSecantPairs:
 
     def test_many_coordinates_have_half_as_many_pairs_in_single_precision(self, monkeypatch):
         """Their sums are those of double precision, in parts."""
-        monkeypatch.setattr(secant_pairs, "MANY", 6)
-        monkeypatch.setattr(secant_pairs, "STRETCH", 3)
+        monkeypatch.setattr(secant_pairs, "MANY_COORDS", 6)
+        monkeypatch.setattr(secant_pairs, "COORDS_PER_SUM", 3)
         rng = np.random.default_rng(0)
         many, few = SecantPairs(4, np.arange(7)), SecantPairs(2, np.arange(6))
         for _ in range(3):

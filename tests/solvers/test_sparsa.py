@@ -11,9 +11,9 @@ import pytest
 from margin_problems import NAMES, make_problem, objective_of
 from margin_references import optimum, penalty_value, row_prox
 
-from crfqn.papers.zhong2014.prox_gd import first_length
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
+from crfqn.solvers.line_search import unit_length
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.sparsa import SpaRSA
@@ -73,7 +73,8 @@ def test_iterates_are_the_papers(name, kind, which):
     problem, penalty, solver = make_problem(name, seed=2), penalty_of(kind), SOLVERS[which]
     objective = objective_of(problem)
     start = objective.at(np.empty(0, np.int64), np.empty(0))
-    alpha = 1.0 / first_length(screen_point(penalty, start))
+    here = screen_point(penalty, start)
+    alpha = 1.0 / unit_length(penalty.violation(here.coords, here.w, here.g))
     memory = 0 if solver.monotone else 5
     expected = papers_iterates(problem, *PENALTIES[kind], alpha, 6, memory)
     states = solver.steps(objective, penalty, start)

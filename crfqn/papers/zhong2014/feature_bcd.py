@@ -43,7 +43,7 @@ from crfqn.papers.zhong2014.feature_bcd_kernels import (
 from crfqn.parameters import is_number
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_kernels import list_weights
-from crfqn.solvers.line_search import ROUNDING, HiddenDecrease, backtracking, falls_enough
+from crfqn.solvers.line_search import VALUE_ROUNDING, HiddenDecrease, backtracking
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -402,7 +402,9 @@ class FeatureBCD(Solver):
         """Return the constants of a sweep, `violation` being the largest of the one before."""
         share = 0.0 if self.shrink_margin is None else self.shrink_margin
         slack = violation / loss.objective.n_items if self.shrink_margin is None else 0.0
-        return SweepRule(self.armijo, self.backtrack, self.floor, share, slack, ROUNDING * loss.rounding)
+        return SweepRule(
+            self.armijo, self.backtrack, self.floor, share, slack, VALUE_ROUNDING * loss.rounding
+        )
 
     def sweep(self, penalty: Penalty, loss: BlockState, blocks: Coords, rule: SweepRule) -> BlockSweep:
         """Update the blocks one after the other."""
@@ -435,7 +437,7 @@ class FeatureBCD(Solver):
             if not -step * slope > rule.noise:
                 raise HiddenDecrease
             change = loss.try_move(block, d, step) + penalty.value(coords, w + step * d) - before
-            return step if falls_enough(-change, step * slope, self.armijo) else None
+            return step if -change >= -self.armijo * (step * slope) else None
 
         is_promising, has_moved = is_kept and -slope > rule.noise, False
         if is_promising:

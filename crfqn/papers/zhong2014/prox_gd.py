@@ -18,7 +18,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.kernels.sparse import entries_at
 from crfqn.result import Status
-from crfqn.solvers.line_search import ROUNDING
+from crfqn.solvers.line_search import VALUE_ROUNDING, unit_length
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -30,7 +30,7 @@ from crfqn.solvers.protocols import (
     check_shares,
 )
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
-from crfqn.solvers.sparsa import Predicted, ProximalStep, StepSize, first_length, proximal_step
+from crfqn.solvers.sparsa import Predicted, ProximalStep, StepSize, search_proximal_step
 
 SCREEN_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
 RESTART_RULES = ("function", "gradient", None)
@@ -74,7 +74,7 @@ class ProxGD(Solver):
         yield here.state()
         size = self.first_size(objective, here)
         while True:
-            step = proximal_step(here, size, here.point, is_below)
+            step = search_proximal_step(here, size, here.point, is_below)
             if isinstance(step, Status):
                 yield here.state(end=step)
                 return
@@ -86,10 +86,11 @@ class ProxGD(Solver):
     def first_size(self, objective: Objective, here: ScreenedPoint) -> StepSize:
         """Return 1 / L, or the length of a step that moves the weights by 1."""
         if self.lipschitz is None:
-            return StepSize(first_length(here), False, self.backtrack, self.growth)
-        if self.lipschitz != "bound":
-            return StepSize(1.0 / float(self.lipschitz), True, self.backtrack, self.growth)
-        return StepSize(1.0 / max(objective.hessian_bound(), ROUNDING), True, self.backtrack, self.growth)
+            length = unit_length(here.penalty.violation(here.coords, here.w, here.g))
+            return StepSize(length, False, self.backtrack, self.growth)
+        is_bound = self.lipschitz == "bound"
+        constant = max(objective.hessian_bound(), VALUE_ROUNDING) if is_bound else float(self.lipschitz)
+        return StepSize(1.0 / constant, True, self.backtrack, self.growth, is_settled=True)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class FISTA(ProxGD):
         size, x, value, momentum = self.first_size(objective, here), start, here.value, 1.0
         del start
         for n in count(1):
-            step = proximal_step(here, size, x, is_below)
+            step = search_proximal_step(here, size, x, is_below)
             if isinstance(step, Status) and here.point is not x:
                 here, momentum = screen_point(penalty, x), 1.0
                 continue

@@ -1,1 +1,1 @@
-"""The solver behind `solver="auto"`, which chooses one of all the others."""
+"""`solver="auto"`: the choice among all solvers."""

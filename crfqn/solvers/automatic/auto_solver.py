@@ -1,4 +1,4 @@
-"""The solver behind `solver="auto"`: it is chosen by penalty, number of weights and density."""
+"""`solver="auto"`: the choice of a solver by loss, penalty, number of weights and density of the features."""
 
 from __future__ import annotations
 
@@ -16,38 +16,44 @@ from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.sparsa import SpaRSA
 
-# Weights. scikit-learn's digits (640): Prox-QN 0.6 s, block coordinate descent 0.8 s, or 2.1 s and 1,000 sweeps without
-# an end with intercepts; iris and wine: 20 to 80 steps, 500 to 1,000 sweeps; 20 newsgroups (2.6 million): 60 s, 10 s.
-FEW = 2000
-# Of the entries. MNIST (19 %) to 1e-3 of the optimum by Prox-QN and by block coordinate descent: 4 s and 31 s
-# (logistic, one core), 2 s and 9 s (multitask hinge, two cores), 5 s and 4 s (squared hinge, one core).
-DENSE = 0.05
-FULL = 0.5  # of the entries: dense arrays are not turned into index arrays, and rows need these
+# Weights up to which Prox-QN solves group penalties; block coordinate descent is faster with more. Measured by fits of
+# both (docs/mechanisms.md, single sets).
+FEW_WEIGHTS = 2000
+# Fraction of the entries that are not zero from which features are dense, so that Prox-QN solves group penalties and
+# L-BFGS L2. Measured by fits of both (docs/mechanisms.md, single sets).
+DENSE_FRACTION = 0.05
+# The same for arrays that are not converted to sparse ones, which block coordinate descent needs.
+FULL_FRACTION = 0.5
 SMOOTH, SEPARABLE, NONCONVEX, NONCONVEX_GROUPS = LBFGS(), ProxQN(), OWLQN(), SpaRSA()
-# Passes over flat items are cheap and a metric of many weights is not: 20 newsgroups to 1e-4 in .7 instead of .9 s.
+# Passes over flat items take little time compared to the metric of a large active set.
 FOR_FLAT = ProxQN(entry=TopViolators(500))
-# What a sample of the items says is worth less where most of them have no loss at the optimum, and rows of a dense
-# metric cost more than what the last sweeps win.
+# The last sweeps over a dense metric decrease the model too little for their time. There is no start from samples for
+# margin losses, which are zero at the optimum for many items.
 FOR_LIKELIHOODS = ProxQN(sweeps=CostAwareSweeps(most=20))
 FOR_MARGINS = ProxQN(
     warm_start=None, metric=TokenWise(n_positions=6000), sweeps=CostAwareSweeps(20), entry=TopViolators(1000)
 )
 
-# For losses over rows of dense features, by the names that the table of losses has for them.
-TUNED: Mapping[str, Solver] = {"rows": RowDescent(), "margins": FOR_MARGINS, "likelihoods": FOR_LIKELIHOODS}
+# The solvers of losses for group penalties over rows of dense features, by the names in `choices.py`.
+ROW_PENALTY_SOLVERS: Mapping[str, Solver] = {
+    "rows": RowDescent(),
+    "margins": FOR_MARGINS,
+    "likelihoods": FOR_LIKELIHOODS,
+}
 
 
 @dataclass(frozen=True)
 class AutoSolver(Solver):
-    """Solver that passes each problem on to the method that suits it, chosen once objective and penalty are known.
+    """Solver that chooses one of its solvers for each objective and penalty.
 
     smooth, smooth_text : for L2 only; the second if less than 5 % of the entries are not zero and the loss has dual
         variables
-    separable : for penalties that are a sum over single weights (L1, elastic net)
-    few, sparse, dense, full : for penalties with groups: up to `few_weights` weights; with more, by the share of the
-        entries that are not zero: less than 5 %, less than 50 %, and from 50 % on
-    nonconvex, nonconvex_groups : for losses that are not convex, under L2 or without curvature, and under groups:
-        gradients are enough
+    separable : for sums over single weights (L1, elastic net)
+    few, sparse, dense, full : for penalties with groups: the first for up to `few_weights` weights; the others if less
+        than 5 %, 5 to 50 %, or 50 % and more of the entries are not zero
+    nonconvex, nonconvex_groups : for losses that are not convex, under L2 or without curvature, and under groups; these
+        solvers need gradients only
+    few_weights : int, in weights
     """
 
     smooth: Solver = SMOOTH
@@ -59,7 +65,7 @@ class AutoSolver(Solver):
     full: Solver = SEPARABLE
     nonconvex: Solver = NONCONVEX
     nonconvex_groups: Solver = NONCONVEX_GROUPS
-    few_weights: int = FEW
+    few_weights: int = FEW_WEIGHTS
 
     def chosen(self, objective: Objective, penalty: Penalty) -> Solver:
         """Return the solver for this objective and penalty."""
@@ -70,16 +76,15 @@ class AutoSolver(Solver):
                 return self.few
             has_rows = penalty.is_row_separable and penalty.is_uniform and has_state(objective, RowBlocks)
             share = objective.mean_occurrence / max(objective.n_positions, 1)
-            if share >= FULL or not has_rows:
+            if share >= FULL_FRACTION or not has_rows:
                 return self.full
-            return self.dense if share >= DENSE else self.sparse
+            return self.dense if share >= DENSE_FRACTION else self.sparse
         if not objective.is_convex and (penalty.is_quadratic or not objective.has_curvature):
             return self.nonconvex
         if not penalty.is_quadratic:
             return self.separable
-        # With dual variables a pass over few entries is as cheap as one of L-BFGS, and 10 to 20 passes are enough where
-        # L-BFGS takes 60 to 80 and vectors as long as all weights.
-        is_sparse = self.smooth_text and objective.mean_occurrence < DENSE * objective.n_positions
+        # On sparse features the dual solver takes a quarter of the passes of L-BFGS, which are of the same length.
+        is_sparse = self.smooth_text and objective.mean_occurrence < DENSE_FRACTION * objective.n_positions
         if self.smooth_text and is_sparse and penalty.is_uniform and has_state(objective, DualItems):
             return self.smooth_text
         return self.smooth
@@ -89,14 +94,14 @@ class AutoSolver(Solver):
         return requirements(self.chosen(objective, penalty), objective, penalty)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """Return the states of the chosen solver's steps."""
+        """Yield the states of the chosen solver."""
         return self.chosen(objective, penalty).steps(objective, penalty, start)
 
 
 def for_items(
     sparse: Solver | None = None, dense: Solver | None = None, full: Solver | None = None
 ) -> AutoSolver:
-    """Return the automatic solver of flat classifiers; `sparse`, `dense` and `full` replace its defaults for groups."""
+    """Return the automatic solver of flat classifiers; `sparse`, `dense`, `full` : for groups, None for defaults."""
     return AutoSolver(
         smooth=LBFGS(warm_up=False),
         smooth_text=DualDecomposition(),

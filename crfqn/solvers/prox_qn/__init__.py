@@ -1,8 +1,8 @@
 """Prox-QN, the proximal quasi-Newton method of Zhong, Yen, Dhillon and Ravikumar (2014): Algorithm 2 and its parts.
 
-`prox_qn.py` is the algorithm with its warm start. Its parts are `active_set.py` (the coordinates that an epoch works
-on), `metric.py` (B0 with the secant pairs), `step.py` (the inner problem, and the line search or damping that makes
-every step a descent) and `constants.py`.
+`prox_qn.py` has the algorithm and its warm start, `active_set.py` the rules of the working set, `metric.py` B0 and the
+secant pairs, `step.py` the inner problem and the line search or damping, and `constants.py` the constants of the
+default.
 """
 
 from crfqn.solvers.prox_qn.active_set import AllCoordinates, ByLastViolation, ByShareOfBound, TopViolators

@@ -1,8 +1,8 @@
-"""The rules of the working set: the coordinates that open an epoch, and the zeros that leave it.
+"""The rules of the working set (Zhong et al. 2014, section 2.3 and Algorithm 2, lines 3-12 and 17).
 
-An epoch opens with all coordinates, or with the non-zero weights and the violating zeros that promise the largest
-decrease; then the set only shrinks until the epoch ends (Zhong et al. 2014, section 2.3 and Algorithm 2, lines 3-12 and
-17). `AllCoordinates` and `ByLastViolation` are the paper's rules, `TopViolators` and `ByShareOfBound` the default.
+An epoch begins with all coordinates, or with the non-zero weights and the violating zeros of the largest predicted
+decrease. Zeros then leave the set until the epoch ends. `AllCoordinates` and `ByLastViolation` are the paper's rules,
+`TopViolators` and `ByShareOfBound` those of the default.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, may_
 
 @dataclass(frozen=True)
 class AllCoordinates:
-    """All coordinates open an epoch, as in the paper, up to `most`; above it, with a warning, the violating ones.
+    """Begin an epoch with all coordinates, as in the paper.
 
-    The vectors of a step take some 50 numbers a coordinate, 4 GB for 10 million. Zeros that do not violate cannot leave
-    zero in an epoch's first step, so that what is lost are the later steps of some, until the next epoch.
+    If there are more than `most`, the set has the violating zeros and the non-zero weights only, with a warning: the
+    vectors of a step take about 50 numbers for each coordinate, 4 GB for 10 million. Other zeros would stay zero in the
+    first step of an epoch anyway.
     """
 
     most: int = 10_000_000
-    uses_curvature: ClassVar[bool] = False
+    uses_curvature: ClassVar[bool] = False  # whether `open` computes curvature
+    excluded_fraction: ClassVar[float] = 0.0  # as of `TopViolators`
 
     def open(self, objective: Objective, penalty: Penalty, point: Point, was_growing: bool) -> ScreenedPoint:
-        """Screen with a threshold that every gradient exceeds."""
+        """Return the working set at a point; was_growing : as of `ScreenedPoint.is_growing` of the epoch before."""
         screening = penalty.screen(point)
         dual_value = best_bound(point, penalty, screening).dual_value
         if objective.n_coords <= self.most:
-            screening = point.screen(-1.0)
+            screening = point.screen(-1.0)  # a threshold that every |gradient| exceeds
         elif point.coords.size == 0:
             warn_caller(
-                f"Prox-QN as printed works on all {objective.n_coords:,} weights at first; above {self.most:,} it "
-                "opens with those whose gradient exceeds the penalty"
+                f"Prox-QN as printed begins an epoch with all {objective.n_coords:,} weights; above {self.most:,} it "
+                "begins with those whose gradient exceeds the penalty"
             )
         return ScreenedPoint(penalty, point, *may_move(penalty, point, screening), dual_value)
-
-    def goal(self, goal: float, active: ScreenedPoint) -> float:
-        return goal
 
 
 @dataclass(frozen=True)
 class TopViolators:
-    """A bounded number of violating coordinates enters, those with the largest predicted decrease. Without a bound the
-    first steps make many weights non-zero that are zero at the optimum.
+    """Begin an epoch with the violating coordinates of the largest predicted decrease, up to a maximum. Without a
+    maximum the first steps make many weights non-zero that are zero at the optimum.
 
-    most : at most max(most, 2 non-zeros) coordinates are active in an epoch, besides a ridge; None: all that violate
-    excluded_fraction : an epoch ends if the largest violation in its active set is at most this fraction of the
-        largest one outside of it
+    most : the maximum number of coordinates is max(most, 2 non-zeros), without those of a ridge; None for no maximum.
+        A larger value takes fewer epochs, but longer steps
+    excluded_fraction : an epoch ends if the largest violation in its active set is below this fraction (>= 0) of the
+        largest one outside of it. A larger value takes shorter epochs; with 0 the violation outside has no influence
     """
 
     most: int | None = 2000
@@ -67,16 +67,17 @@ class TopViolators:
 
     @property
     def uses_curvature(self) -> bool:
+        """Whether `open` computes curvature."""
         return self.most is not None
 
     def open(self, objective: Objective, penalty: Penalty, point: Point, was_growing: bool) -> ScreenedPoint:
         """Screen all coordinates, and keep the blocks with the largest predicted decrease if there are too many.
 
-        A block alone would decrease the objective by violation^2 / (2 curvature). By violation alone the most frequent
-        features would enter, which are the most correlated ones.
+        The predicted decrease of a block that moves alone is violation^2 / (2 curvature). Choosing by the violation
+        would prefer frequent features, which are correlated with each other.
         """
         active = screen_point(penalty, point)
-        n_ridge = penalty.ridge.coords.size  # which are in every active set, and leave room for others
+        n_ridge = penalty.ridge.coords.size  # always active, and not part of the maximum
         limit = active.coords.size
         if self.most is not None:
             limit = max(self.most, 2 * (point.coords.size - n_ridge)) + n_ridge
@@ -97,16 +98,14 @@ class TopViolators:
         )
         return active
 
-    def goal(self, goal: float, active: ScreenedPoint) -> float:
-        return max(goal, self.excluded_fraction * active.max_excluded_violation)
-
 
 @dataclass(frozen=True)
 class ByLastViolation:
-    """The paper's rule (line 8): a zero stays if |g| > l1 - M^ / N, M^ the largest violation an iteration before."""
+    """The paper's rule (line 8): a zero stays if |g| > l1 - M^ / N, M^ the largest violation of the last iteration."""
 
     def shrink(self, active: ScreenedPoint, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
-        """Drop the zeros within the bound by more than M^ / N."""
+        """Drop zeros; return the mask of the coordinates that stay, None for all; last_violation : M^, infinite at
+        first."""
         if last_violation == np.inf:
             return None
         return drop_zeros(active, last_violation / n_items, 0.0)
@@ -114,8 +113,12 @@ class ByLastViolation:
 
 @dataclass(frozen=True)
 class ByShareOfBound:
-    """A zero stays if |g| > (1 - slack) l1, which is the same for sums and for means over the items. Zeros leave only
-    if they are at least the share `least` of the active set, because a restriction copies the metric."""
+    """A zero stays if |g| > (1 - slack) l1, a rule that does not depend on the scale of the objective.
+
+    slack : fraction of the bound (0 to 1). A larger value keeps more zeros, which makes steps longer
+    least : the minimum fraction (0 to 1) of the active set that leaves together, because a restriction copies the
+        metric. A larger value takes fewer copies and longer steps
+    """
 
     slack: float = 0.1
     least: float = 0.1
@@ -124,22 +127,19 @@ class ByShareOfBound:
         check_numbers(self, 0, "slack", "least")
 
     def shrink(self, active: ScreenedPoint, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
-        """Drop the zeros within the bound by more than this share of it."""
+        """Drop zeros; return the mask of the coordinates that stay, None for all."""
         return drop_zeros(active, self.slack * active.local.threshold, self.least)
 
 
-def drop_zeros(active: ScreenedPoint, slack: float | Vector, least: float) -> NDArray[np.bool_] | None:
-    """Drop (blocks of) zeros whose dual norm is not above their threshold less the slack; returns what stays, None for
-    all: where there are none, or fewer than the share `least` of the set."""
+def drop_zeros(active: ScreenedPoint, slack: float | Vector, min_fraction: float) -> NDArray[np.bool_] | None:
+    """Drop zeros (or blocks of zeros) whose dual norm does not exceed threshold - slack; return the mask of the
+    coordinates that stay, None for all. Fewer than the fraction `min_fraction` of the set are not dropped."""
     keep = active.local.dual_norm(active.w, active.g) > active.local.threshold - slack
-    if keep.all() or keep.mean() > 1.0 - least:
+    if keep.all() or keep.mean() > 1.0 - min_fraction:
         return None
     active.restrict(keep)
     return keep
 
 
-# What opens an epoch: `open` screens all coordinates, and `goal` returns the violation at which the epoch ends, given
-# the one without coordinates outside. `uses_curvature`: whether it asks points for theirs.
 WorkingSetRule: TypeAlias = AllCoordinates | TopViolators
-# Which zeros leave: `shrink` returns what stays, None for all; `last_violation`: M^ of Algorithm 2, infinite at first.
 Shrinking: TypeAlias = ByLastViolation | ByShareOfBound

@@ -1,4 +1,4 @@
-"""The constants of Prox-QN, each with its purpose; docs/mechanisms.md has a table of what they gain."""
+"""The constants of Prox-QN's default; docs/mechanisms.md has what each of them gains, measured on all sets."""
 
 from __future__ import annotations
 
@@ -11,27 +11,58 @@ from crfqn.objectives.curvature import STEP_OVERHEAD
 class Constants:
     """Constants of an epoch, of the metric, of the damping and of the warm start.
 
-    min_relative_decrease : an epoch ends at a step that decreases the objective by less than this share of the epoch's
-        largest decrease, if violating coordinates wait outside the active set
-    epoch_reduction : an epoch whose violation has fallen to this share ends when its metric would be renewed
-    final_tolerance : the cooling of an epoch that solves a problem of few weights to the end; rounding ends it before
-    floor : smallest curvature, in units of the feature's scale; positions whose label is certain have none
-    majorant_scale : share of a coordinate's sum of |residuals| in its majorant, the curvature that a step may meet
-    min_majorant : smallest majorant, in units of the feature's scale; with 1e-9 weights of certain positions reach 1e9
-    sampled_positions : positions of a metric in the warm start; 1,500 took as many passes afterwards
-    initial_damping : share of the majorant in the damping at first, if there are weights to start from
-    min_damping : smallest share of the majorant in the damping
-    patience : failures of a step until all coordinates are damped: damping of single ones alone gives no guarantee
-    excess_threshold : excess curvature of a block counts above this share of the mean: below it may be rounding
-    damping_decrease : factor of the coordinates' damping after a step that decreased the objective as predicted
-    first_scale, smallest_scale : of the diagonal in the damping: its first value, and the value below which it is 0
-    most_solutions : solutions of the model in a step; the damping grows fourfold from one to the next
-    overhead : operations of a step besides its pass, however small the problem: half a millisecond
-    online_epochs : epochs item by item, for text; 4 cost more passes than they save time
-    max_epoch_cost : use online epochs if one costs at most this many passes (they save about 25); otherwise start from
-        samples
-    stage_steps : steps of a stage of the warm start: under a weak penalty the optimum of a sample is not worth finding
-    stage_tolerance : a stage ends when its violation is below this share of its strength
+    Parameters
+    ----------
+    min_relative_decrease : float from 0 to 1
+        If violating coordinates are outside the active set, an epoch ends at the first step that decreases the
+        objective by less than this fraction of the epoch's largest decrease. A larger value takes shorter epochs.
+    epoch_reduction : float from 0 to 1
+        If B0 is due to be measured again, an epoch ends instead if its violation is below this fraction of that at
+        its beginning. A larger value takes more epochs, hence more full gradient scans.
+    final_tolerance : float >= 0
+        The `cooling` of an epoch that solves a small problem completely; rounding usually ends the epoch earlier.
+    floor : float > 0, in units of max x^2 of the feature
+        Added to the diagonal of B0, because positions whose label is certain have no curvature. A smaller value takes
+        longer steps there, more of which fail.
+    majorant_scale : float >= 0
+        Factor of a coordinate's sum of |residuals| in its majorant, the curvature that it may have at a step's end. A
+        larger value takes shorter and safer steps at the beginning.
+    min_majorant : float >= 0, in units of max x^2 of the feature
+        Added to the majorant. It bounds the weights of positions that are almost certain; with 1e-9 they reach 1e9.
+    sampled_positions : int >= 1
+        The maximum of `TokenWise.n_positions` during the warm start. A smaller value takes less time for a metric that
+        is less exact.
+    initial_damping : float from 0 to 1
+        The majorant's share in the first damping if the run starts from weights that are not all zero; else it is 1. A
+        larger value takes shorter steps after the warm start.
+    min_damping : float from 0 to 1
+        The smallest share of the majorant in the damping. 0 allows full Newton steps; a larger value slows down the
+        convergence near the optimum.
+    patience : int >= 1
+        The number of failed trials of a step after which the damping of all coordinates grows, not only of those with
+        excess curvature. A smaller value gives up the selective damping earlier.
+    excess_threshold : float >= 0
+        Excess curvature counts if it is above this fraction of the mean over the blocks: below, it may be rounding.
+    damping_decrease : float from 0 to 1
+        Factor of the damping of single coordinates after a step that decreased the objective as predicted. A larger
+        value keeps the damping for longer.
+    first_scale, smallest_scale : float > 0
+        The factor of B0's diagonal in the damping: its value after `patience` failures, and the value below which it
+        becomes 0.
+    most_solutions : int >= 1
+        The maximum number of trials of a step, whose damping grows fourfold; after them the step has failed.
+    overhead : float >= 0, in operations
+        The cost of a step besides its pass on a problem of any size: half a millisecond. A larger value allows more
+        sweeps on small problems.
+    online_epochs : int >= 0
+        The number of online epochs at the start, for text; 0 for none.
+    max_epoch_cost : float >= 0, in passes
+        The maximum cost of an online epoch. If one costs more, the run starts from samples instead.
+    stage_steps : int >= 1
+        The maximum number of steps of a stage of the warm start. It ends stages under weak penalties, which converge
+        slowly to an optimum that differs from that of all items.
+    stage_tolerance : float >= 0, in units of the stage's `min_threshold`
+        A stage ends if its violation is not above this. A smaller value takes more steps on samples.
     """
 
     min_relative_decrease: float = 0.1

@@ -2,15 +2,15 @@
 
     B = B0 - Q R Q',   Q = [B0 S, Y],   R = inverse of [[S' B0 S, L], [L', -D]],   Q^ = R Q'
 
-B0 is gamma I as in the paper, or curvature from the marginals of the point: its diagonal, or the token-wise model of
-the Hessian, dense or sparse. B lives on the active set, restricts itself to a subset, and multiplies.
+B0 is gamma I as in the paper, or curvature from the marginals of the point: the diagonal of the Hessian, or the
+Hessian without the covariance between positions, dense or sparse. B has the coordinates of the active set.
 
 Shapes: n active coordinates.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.screened_point import ScreenedPoint
 
 NO_MATRIX = np.empty((0, 0), np.float32)
-FEW_ROWS = 16
+ROWS_PER_COPY = 16  # rows of a matrix that are copied together and stay in the cache
 NO_INDICES, NO_DATA = np.empty(0, np.int32), np.empty(0, np.float32)
 
 
@@ -36,15 +36,14 @@ def add_to_diagonal(matrix: Matrix, numbers: Vector) -> None:
         matrix.setdiag(matrix.diagonal() + numbers.astype(np.float32))
 
 
-def bordered(matrix: Vector, column: Vector, row: Vector) -> Vector:
-    """Return the matrix with one more column and one more row; the corner is the last of both."""
-    return np.vstack([np.column_stack([matrix, column[:-1]]), row])
-
-
 class CompactBFGS:
-    """Secant pairs, `memory` of them (the paper's m), on top of a base metric B0.
+    """The compact L-BFGS matrix B from B0 and up to `memory` secant pairs (the paper's m).
 
-    diagonal : float64 (n,), B0 or its diagonal; base : float32 (n, n), dense or CSR, B0, or (0, 0) for a diagonal one
+    diagonal : float64 (n,), the diagonal of B0
+    base : float32 (n, n), B0 as a dense or CSR matrix; (0, 0) if B0 is diagonal
+    s, y : float64 (pairs, n), the secant pairs; base_s : B0 s
+    s_y, s_base_s : float64 (pairs, pairs), products of the whole vectors
+    q, q_hat : float64 (n, 2 pairs), Q and Q^'
     """
 
     def __init__(self, diagonal: Vector, base: Matrix = NO_MATRIX, memory: int = 10) -> None:
@@ -57,9 +56,9 @@ class CompactBFGS:
         self.rebase(diagonal, base)
 
     def rebase(self, diagonal: Vector, base: Matrix = NO_MATRIX) -> None:
-        """Take another B0 and keep the pairs."""
+        """Replace B0, and keep the pairs that have positive curvature."""
         self.diagonal, self.base = diagonal, base
-        # After a restriction a pair is what is left of it, and may have lost its positive curvature.
+        # The restriction of a pair to fewer coordinates may have no positive curvature.
         base_s = self.base_times(self.s)
         pairs = zip(self.s, self.y, base_s, strict=True)
         good = np.array([has_curvature(s, y) and has_curvature(s, b) for s, y, b in pairs], bool)
@@ -68,25 +67,21 @@ class CompactBFGS:
         self._refresh()
 
     @property
-    def n_pairs(self) -> int:
-        return self.s.shape[0]
-
-    @property
     def has_matrix(self) -> bool:
         """Whether B0 is more than its diagonal."""
         return self.base.shape[0] > 0
 
     @property
     def base_arrays(self) -> tuple[NDArray[np.float32], NDArray, NDArray, NDArray[np.float32]]:
-        """B0 as the descent takes it: a dense matrix, or the arrays of a compressed one; what it is not, is empty."""
+        """B0 for the coordinate descent: a dense matrix, and the arrays of a CSR matrix, one of which is empty."""
         if isinstance(self.base, np.ndarray):
             return self.base, NO_INDICES, NO_INDICES, NO_DATA
         return NO_MATRIX, self.base.indptr, self.base.indices, self.base.data
 
     def rescale(self) -> None:
-        """Scale B0 to the newest pair, s'B0 s = s'y: where B0 = gamma I that makes it gamma = y's / s's. All products
-        stay those of the whole vectors, from before coordinates have left (Algorithm 2, line 40)."""
-        if self.n_pairs == 0:
+        """Scale B0 so that s'B0 s = s'y for the newest pair; if B0 = gamma I, then gamma = y's / s's (Algorithm 2, line
+        40). The products are those of the whole vectors, before coordinates left the active set."""
+        if len(self.s) == 0:
             return
         factor = self.s_y[-1, -1] / self.s_base_s[-1, -1]
         self.diagonal, self.base = self.diagonal * factor, self.base * np.float32(factor)
@@ -94,27 +89,29 @@ class CompactBFGS:
         self._refresh()
 
     def update(self, s: Vector, y: Vector, base_s: NDArray[np.floating] | None = None) -> bool:
-        """Add a pair, the oldest leaving; one without positive curvature, by y or by B0, is refused (False). `base_s`,
-        where it is known, saves the product B0 s."""
+        """Add a pair, and drop the oldest if there are `memory`; return False, and add none, if s'y or s'B0 s is too
+        small. base_s : B0 s if it is known, or None."""
         if self.memory == 0 or not has_curvature(s, y):
             return False
         if base_s is None or not self.has_matrix:
             base_s = self.base_times(s[None])[0]
         if not has_curvature(s, base_s):
             return False
-        first = max(self.n_pairs - self.memory + 1, 0)
+        first = max(len(self.s) - self.memory + 1, 0)
         self.s = np.vstack([self.s[first:], s])
         self.y = np.vstack([self.y[first:], y])
         self.base_s = np.vstack([self.base_s[first:], base_s])
-        # s is zero where coordinates have left: products with it are those of the whole vectors.
-        self.s_y = bordered(self.s_y[first:, first:], self.s @ y, self.y @ s)
-        self.s_base_s = bordered(self.s_base_s[first:, first:], self.base_s @ s, self.base_s @ s)
+        # s has zeros at the coordinates that have left, so that these are the products of the whole vectors.
+        self.s_y = np.pad(self.s_y[first:, first:], (0, 1))
+        self.s_y[:, -1], self.s_y[-1] = self.s @ y, self.y @ s
+        self.s_base_s = np.pad(self.s_base_s[first:, first:], (0, 1))
+        self.s_base_s[:, -1] = self.s_base_s[-1] = self.base_s @ s
         self._refresh()
         return True
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
-        """Go on with a subset of the coordinates: the submatrix of B (paper, section 2.3, shrinking). R stays that of
-        the whole vectors, so B stays positive definite, and nothing is lost."""
+        """Restrict B to the coordinates of a mask (paper, section 2.3, shrinking). R remains that of the whole vectors,
+        so that this is the submatrix of B, and positive definite."""
         places = np.flatnonzero(keep)
         if isinstance(self.base, np.ndarray):
             base = submatrix(self.base, places) if self.has_matrix else self.base
@@ -125,7 +122,7 @@ class CompactBFGS:
         self.q, self.q_hat = self.q[places], self.q_hat[places]
 
     def keep_diagonal(self) -> None:
-        """Go on with B0's diagonal alone, without pairs: positive definite whatever they have become."""
+        """Replace B by the diagonal of B0, which is positive definite."""
         self.s, self.y = self.s[:0], self.y[:0]
         self.rebase(self.diagonal)
 
@@ -136,87 +133,73 @@ class CompactBFGS:
         return rows * self.diagonal
 
     def times(self, v: Vector, base_v: NDArray[np.floating] | None = None) -> Vector:
-        """Return B v; `base_v`, where it is known, saves the product B0 v."""
+        """Return B v; base_v : B0 v if it is known, or None."""
         if base_v is None or not self.has_matrix:
             base_v = self.base_times(v[None])[0]
         return base_v - self.q @ (self.q_hat.T @ v)
 
     def _refresh(self) -> None:
-        """Form Q (n, 2m) and Q^' (n, 2m) of the present pairs."""
-        if self.n_pairs == 0:
+        """Form Q and Q^', (n, 2 pairs)."""
+        n_pairs = len(self.s)
+        if n_pairs == 0:
             self.q = self.q_hat = np.empty((self.diagonal.size, 0))
             return
         inner = self.s_y
         lower = np.tril(inner, -1)
         middle = np.block([[self.s_base_s, lower], [lower.T, -np.diag(np.diag(inner))]])
-        self.q = np.empty((self.diagonal.size, 2 * self.n_pairs))
-        self.q[:, : self.n_pairs], self.q[:, self.n_pairs :] = self.base_s.T, self.y.T
-        # Scaling to a unit diagonal first keeps the inverse accurate when pairs differ by orders of magnitude.
+        self.q = np.empty((self.diagonal.size, 2 * n_pairs))
+        self.q[:, :n_pairs], self.q[:, n_pairs:] = self.base_s.T, self.y.T
+        # With a unit diagonal the inverse is accurate even if pairs differ by orders of magnitude.
         scale = 1.0 / np.sqrt(np.abs(np.diag(middle)))
         inverse = np.linalg.inv(middle * scale[:, None] * scale) * scale[:, None] * scale
         self.q_hat = self.q @ np.ascontiguousarray(inverse.T)
 
 
 def submatrix(matrix: NDArray[np.float32], places: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Return some rows and the same columns of a square matrix, a few rows at a time, which stay in the cache."""
+    """Return the submatrix of the rows and columns `places`."""
     part = np.empty((places.size, places.size), matrix.dtype)
-    for first in range(0, places.size, FEW_ROWS):
-        rows = slice(first, first + FEW_ROWS)
+    for first in range(0, places.size, ROWS_PER_COPY):
+        rows = slice(first, first + ROWS_PER_COPY)
         matrix[places[rows]].take(places, axis=1, out=part[rows], mode="clip")  # without a copy of `out`
     return part
 
 
 class Metric:
-    """B0: where it comes from, and when it is formed anew.
+    """The choice of B0.
 
-    refresh : steps between two of them within an epoch
-    uses_curvature : whether it asks points for theirs
-    is_measured : whether B0 is curvature at the point, which may be damped by other curvatures and grows old
-    is_full : whether B0 knows how coordinates depend on each other
+    refresh : the number of steps after which B0 is replaced within an epoch
+    is_measured : whether B0 is the curvature at a point, else gamma I
+    is_full : whether B0 has entries outside the diagonal
     """
 
     refresh: int
-    uses_curvature: ClassVar[bool] = True
     is_measured: ClassVar[bool] = True
     is_full: ClassVar[bool] = False
 
     def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
-        """Return the diagonal of B0, (n,), and, where it is more, the matrix; n_passes : of the run so far."""
+        """Return the diagonal of B0, (n,), and B0, or `NO_MATRIX` if it is diagonal; n_passes : of the run so far."""
         raise NotImplementedError
-
-    def renew(
-        self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants, n_passes: float
-    ) -> None:
-        """Put another B0 below the secant pairs."""
-        metric.rebase(*self.base(active, constants, n_passes))
-
-    def for_samples(self, constants: Constants) -> Metric:
-        """Return the metric for the samples of a warm start, as rough as they are."""
-        return self
 
 
 @dataclass(frozen=True)
 class Identity(Metric):
     """The paper's B0 = gamma I, gamma = y's / s's of the newest pair, 1 without one (section 2.1; lines 3 and 40)."""
 
-    uses_curvature: ClassVar[bool] = False
     refresh: ClassVar[int] = 1  # type: ignore[misc]
     is_measured: ClassVar[bool] = False
 
     def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
-        """Return gamma = 1 (line 3)."""
+        """Return B0 = I (line 3)."""
         return np.ones(active.coords.size), NO_MATRIX
-
-    def renew(
-        self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants, n_passes: float
-    ) -> None:
-        """Take the newest gamma (line 40)."""
-        metric.rescale()
 
 
 @dataclass(frozen=True)
 class Diagonal(Metric):
-    """The Hessian's diagonal as if positions were independent, renewed after `refresh` steps of an epoch."""
+    """The diagonal of the Hessian without the covariance between positions.
+
+    refresh : the number of steps (>= 1) after which it is computed again within an epoch. A smaller value takes more
+        time for a metric that is more exact
+    """
 
     refresh: int = 20
 
@@ -224,8 +207,8 @@ class Diagonal(Metric):
         check_numbers(self, 1, "refresh")
 
     def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
-        """Return the curvature, not quite 0 anywhere."""
-        floor = constants.floor * least_scale(active)
+        """Return the curvature plus a floor, (n,)."""
+        floor = constants.floor * min_scale(active)
         return active.point.curvature(active.coords).diagonal + floor, NO_MATRIX
 
 
@@ -233,11 +216,13 @@ class Diagonal(Metric):
 class TokenWise(Metric):
     """The Hessian without the covariance between positions.
 
-    n_positions : number of sampled positions
-    max_dense : the largest active set with a dense matrix (n^2 float32: 144 MB); beyond, the matrix is sparse if few
-        active features meet, or else B0 is the diagonal
-    refresh : steps between two metrics within an epoch: 20 to 40 were equally good, 8 cost time
-    growing_share : share of these positions for a sparse matrix while coordinates wait outside the active set
+    n_positions : the number of sampled positions (>= 1). A larger value takes more time for a metric that is more exact
+    max_dense : the maximum number of active coordinates (>= 0) for a dense matrix of n^2 float32 (6,000: 144 MB). Above
+        it the matrix is sparse if the active features rarely occur together, else B0 is the diagonal
+    refresh : the number of steps (>= 1) after which B0 is measured again within an epoch. A smaller value takes more
+        time for a metric that is more exact
+    growing_share : the fraction of the positions (above 0, up to 1) that a sparse matrix samples while violating
+        coordinates are outside the active set. A smaller value takes less time for a metric that is less exact
     """
 
     n_positions: int = 1500
@@ -251,13 +236,13 @@ class TokenWise(Metric):
         check_numbers(self, 0, "max_dense")
         if not 0 < self.growing_share <= 1:
             raise InputError(
-                f"growing_share: expected a number above 0, at most 1, got {self.growing_share!r}"
+                f"growing_share: expected a number above 0 and up to 1, got {self.growing_share!r}"
             )
 
     def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
-        """Return the matrix, dense or sparse, or the diagonal where it would be too large."""
-        floor, share = constants.floor * least_scale(active), self.growing_share if active.is_growing else 1.0
-        # None where it would be too large, or still dearer than all passes so far.
+        """Return the matrix, dense or sparse; the diagonal if the matrix is too large or costs more than all passes so
+        far."""
+        floor, share = constants.floor * min_scale(active), self.growing_share if active.is_growing else 1.0
         matrix = active.point.hessian_model(active.coords, self.n_positions, self.max_dense, share, n_passes)
         if matrix is None:
             return active.point.curvature(active.coords).diagonal + floor, NO_MATRIX
@@ -265,15 +250,12 @@ class TokenWise(Metric):
         add_to_diagonal(matrix, floor)
         return diagonal, matrix
 
-    def for_samples(self, constants: Constants) -> TokenWise:
-        return replace(self, n_positions=min(self.n_positions, constants.sampled_positions))
 
+def min_scale(active: ScreenedPoint) -> Vector:
+    """Return the unit of the smallest curvature, (n,): the minimum of max x^2 and l1 max |x|.
 
-def least_scale(active: ScreenedPoint) -> Vector:
-    """Return the scale of the least curvature that counts, (n,): max x^2, or less where l1 is weak.
-
-    A non-zero weight has |sum_t x_t (p_t - y_t)| = l1 at the optimum, and hence a curvature of about l1 max |x| where
-    the fit is nearly without an error: what is added to the metric must not be more.
+    At the optimum a non-zero weight has |sum_t x_t (p_t - y_t)| = l1, hence a curvature of about l1 max |x| if the fit
+    is almost without error. What is added to the metric must not exceed that.
     """
     scale, radius = active.point.objective.feature_scale(active.coords), active.penalty.min_threshold
     return np.minimum(scale, radius * np.sqrt(scale)) if radius > 0 else scale

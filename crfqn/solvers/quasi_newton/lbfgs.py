@@ -1,21 +1,21 @@
-"""L-BFGS for smooth objectives: pure L2, or no penalty at all (Liu and Nocedal 1989), by the recursion of
-`SecantPairs`.
+"""L-BFGS (Liu and Nocedal 1989) for smooth objectives: an L2 penalty, or none.
 
-Without an L1 term no weight is zero, and vectors have all coordinates: about 2 m + 10 numbers for each, m / 2 + 12 of
-more than a million. scipy's driver returns only at the end: to stop it between two iterations it would need a thread of
-its own, which limits and interrupts do not reach.
+Without an L1 term no weight is zero, and vectors have all coordinates: about 2 m + 10 numbers for each, or m / 2 + 12
+with more than a million coordinates (see `SecantPairs`). scipy's L-BFGS is not used, because it cannot be stopped
+between two iterations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.result import Status
-from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
+from crfqn.solvers.line_search import UNRELIABLE_ROUNDINGS, VALUE_ROUNDING, strong_wolfe, unit_length
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -37,17 +37,18 @@ class LBFGS(Solver):
 
     Parameters
     ----------
-    memory : int
-        Secant pairs m; half as many of more than a million weights.
-    armijo, wolfe : float
+    memory : int >= 1
+        The number m of secant pairs; half as many are kept with more than a million weights.
+    armijo, wolfe : float, 0 < armijo < wolfe < 1
         c1 and c2 of the strong Wolfe conditions.
     scaling : float from 0 to 1
-        The method works in the variables v = c^(scaling / 2) w, c the diagonal of the Hessian where it starts: 0 is the
-        plain method, 1 scales the diagonal to 1. On CoNLL-2000 (l2 = 2) it takes 94 iterations to 13,139.4 with 0, 60
-        with 1, which overestimates features that occur together, and 50 with 0.7.
+        The iterates are v = c^(scaling / 2) w, c the diagonal of the Hessian at the start: 0 is the plain method, 1
+        scales the diagonal to 1, which overestimates the curvature of features that occur together.
     warm_up : bool
-        Begin with a few epochs item by item where the data are text, as Prox-QN does.
+        Whether to begin with online epochs if the data are text, as Prox-QN does (`OnlineStart`).
     """
+
+    needs: ClassVar[Requirements] = Requirements(("has_curvature",), ("is_quadratic",))
 
     memory: int = 10
     armijo: float = 1e-4
@@ -64,11 +65,8 @@ class LBFGS(Solver):
         if not 0 <= self.scaling <= 1:
             raise InputError(f"scaling: expected a number from 0 to 1, got {self.scaling!r}")
 
-    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        return Requirements(("has_curvature",), ("is_quadratic",))
-
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """Yield a state a step; each knows the gradient at all coordinates."""
+        """Yield a state after each step, all with the full gradient."""
         coords = objective.support.coords()
         if self.warm_up and start.coords.size == 0 and OnlineStart().suits(objective, penalty):
             start = yield from OnlineStart().states(objective, penalty, start)
@@ -82,13 +80,13 @@ class LBFGS(Solver):
             np.negative(direction, out=direction)
             if not len(pairs):
                 direction *= unit_length(direction)
-            decrease, unseen = -float(here.slopes @ direction), ROUNDING * abs(here.value)
+            decrease, unseen = -float(here.slopes @ direction), VALUE_ROUNDING * abs(here.value)
             trial = self.search(here, direction) if decrease > unseen else None
-            if trial is None and len(pairs) and decrease > BLURRED * unseen:
-                pairs = SecantPairs(self.memory, here.coords)  # steepest descent has the last word
+            has_failed = trial is None and decrease > UNRELIABLE_ROUNDINGS * unseen
+            if has_failed and len(pairs):
+                pairs = SecantPairs(self.memory, here.coords)  # try steepest descent before giving up
                 continue
             if trial is None:
-                has_failed = decrease > BLURRED * unseen
                 yield here.state(end=Status.LINE_SEARCH_FAILED if has_failed else Status.STALLED)
                 return
             del direction
@@ -101,13 +99,13 @@ class LBFGS(Solver):
             yield here.state(is_step=True)
 
     def search(self, here: SmoothPoint, direction: Vector) -> SmoothPoint | None:
-        """Return the first trial along the direction that the strong Wolfe conditions accept."""
+        """Return a trial along the direction that fulfils the strong Wolfe conditions, or None."""
         trials: dict[float, SmoothPoint] = {}
-        here.point.release()  # a trial takes the memory of its residuals
+        here.point.release()  # a trial reuses the memory of its residuals
 
         def at(step: float) -> tuple[float, float]:
             if step not in trials:
-                trials.clear()  # as large as the data each
+                trials.clear()  # each is as large as the data
                 trials[step] = here.moved(direction, step)
             return trials[step].value, float(trials[step].slopes @ direction)
 

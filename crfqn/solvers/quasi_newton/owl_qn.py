@@ -1,33 +1,27 @@
 """OWL-QN: the orthant-wise limited-memory quasi-Newton method of Andrew and Gao (2007).
 
-Within an orthant the L1 norm is linear. A step chooses the orthant that the weights and the steepest descent point to.
-It takes the direction of L-BFGS with the pseudo-gradient in place of the gradient, and searches along it within the
-orthant: weights that would leave it are set to zero.
+Within an orthant the L1 norm is linear. A step chooses the orthant of the weights and of the steepest descent, takes
+the direction of L-BFGS with the pseudo-gradient in place of the gradient, and searches along it within the orthant:
+weights that would leave it are set to zero.
 
-    pseudo-gradient   the gradient of the objective within the orthant, 0 where a zero weight is best left there
+    pseudo-gradient   the gradient of the objective within the orthant, 0 for zero weights within the L1 threshold
     direction         - H (pseudo-gradient), entries that do not descend set to 0; H from gradients of the smooth part
-    orthant           sign(w), and where w = 0 the sign of - pseudo-gradient
+    orthant           sign(w), or the sign of - pseudo-gradient if w = 0
 
 The published method stores dense vectors. Here a vector has the coordinates that are not zero, those that may leave
-zero, and those that a secant pair has moved; all other coordinates have no entry in a pair and cannot move.
+zero, and those that a secant pair has moved; all others have no entry in a pair and stay zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from crfqn.result import Status
-from crfqn.solvers.line_search import (
-    Found,
-    HiddenDecrease,
-    backtracking,
-    falls_enough,
-    is_hidden,
-    unit_length,
-)
+from crfqn.solvers.line_search import Found, HiddenDecrease, backtracking, is_hidden, unit_length
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -49,13 +43,15 @@ class OWLQN(Solver):
 
     Parameters
     ----------
-    memory : int
-        Secant pairs m (paper: 10).
-    armijo : float
+    memory : int >= 1
+        The number m of secant pairs (paper: 10).
+    armijo : float within (0, 1)
         gamma of the sufficient decrease.
-    backtrack : float
-        beta, by which a refused step is shortened.
+    backtrack : float within (0, 1)
+        beta, the factor of the step length after a refused trial.
     """
+
+    needs: ClassVar[Requirements] = Requirements(penalty=("is_separable",))
 
     memory: int = 10
     armijo: float = 1e-4
@@ -65,11 +61,8 @@ class OWLQN(Solver):
         check_numbers(self, 1, "memory")
         check_shares(self, "armijo", "backtrack")
 
-    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        return Requirements(penalty=("is_separable",))
-
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """Yield a state a step; each has screened all coordinates."""
+        """Yield a state after each step, all with a full gradient scan."""
         here = screen_point(penalty, start)
         del start
         yield here.state()
@@ -78,14 +71,14 @@ class OWLQN(Solver):
             pairs.move_to(here.coords)
             found = self.search(objective, here, pairs)
             if found is Status.LINE_SEARCH_FAILED and len(pairs):
-                pairs = SecantPairs(self.memory, here.coords)  # steepest descent has the last word
+                pairs = SecantPairs(self.memory, here.coords)  # try steepest descent before giving up
                 continue
             if isinstance(found, Status):
                 yield here.state(end=found)
                 return
             after = screen_point(penalty, found.outcome, also=here.coords)
-            # The pair of the smooth part: the loss and l2/2 ||w||^2. The earlier gradient of a coordinate that has just
-            # entered is unknown, and its change is left out: computing it took another sweep and saved no pass.
+            # The pair of the smooth part: the loss and l2/2 ||w||^2. It leaves out coordinates that have just entered,
+            # because computing their earlier gradient would take another sweep.
             place = np.searchsorted(after.coords, here.coords)
             s = after.w[place] - here.w
             pairs.update(s, after.g[place] - here.g + penalty.l2_of(here.coords) * s)
@@ -99,7 +92,7 @@ class OWLQN(Solver):
         penalty, coords, w = here.penalty, here.coords, here.w
         slopes = pseudo_gradient(here)
         direction = -pairs.times(slopes)
-        # Without what does not descend; coordinates without L1 keep all.
+        # Entries that do not descend become 0, except those of coordinates without L1.
         direction[(direction * slopes >= 0) & (penalty.l1_of(coords) > 0)] = 0.0
         orthant, is_bound = np.where(w != 0, np.sign(w), -np.sign(slopes)), penalty.l1_of(coords) > 0
         value, penalty_value = here.value, penalty.value(coords, w)
@@ -110,20 +103,20 @@ class OWLQN(Solver):
             slope = float(slopes @ (w_new - w))
             if is_hidden(-slope, value):
                 raise HiddenDecrease
-            # From scratch, or from here if fewer weights have moved than are not zero.
+            # Update the scores of this point if fewer weights have moved than are not zero.
             used = np.flatnonzero(w_new)
             if np.count_nonzero(w_new != w) < used.size:
                 trial = here.way_to(w_new).at(1.0)
             else:
                 trial = objective.at(coords[used], w_new[used])
             decrease = here.point.value - trial.value + penalty_value - penalty.value(coords, w_new)
-            return trial if falls_enough(decrease, slope, self.armijo) else None
+            return trial if decrease >= -self.armijo * slope else None
 
         return backtracking(attempt, 1.0 if len(pairs) else unit_length(slopes), self.backtrack)
 
 
 def pseudo_gradient(view: ScreenedPoint) -> Vector:
-    """Return the slope of the objective towards its steepest descent, coordinate by coordinate (equation 4)."""
+    """Return the pseudo-gradient (equation 4), (n,)."""
     l1 = view.penalty.l1_of(view.coords)
     smooth = view.g + view.penalty.l2_of(view.coords) * view.w
     at_zero = np.sign(smooth) * np.maximum(np.abs(smooth) - l1, 0.0)

@@ -5,10 +5,10 @@ from crfqn.kernels import kernel
 
 @kernel(counts=False)
 def two_loops(order, products, onto, coefficients):
-    """Run the two loops of L-BFGS on the coefficients of H v; returns that of v, and writes those of the rows.
+    """Compute the coefficients of H v; return that of v, and write those of the rows to `coefficients`, (rows,).
 
-    order : int64 (pairs,), oldest first: pair i is the rows s = 2 i and y = 2 i + 1
-    products : float64 (rows, rows), of rows y with each other, and with the rows s of no later pairs
+    order : int64 (pairs,), oldest first: pair i has the rows s = 2 i and y = 2 i + 1
+    products : float64 (rows, rows), of rows y with each other, and with the rows s of the same or older pairs
     onto : float64 (rows,), the products of the rows with v
     """
     newest = order[-1]

@@ -1,19 +1,18 @@
-"""Pairwise steps of block-coordinate Frank-Wolfe on structured hinges, an item at a time: chains by Viterbi with the
-Hamming loss added, taxonomies by the best label with the tree loss added.
+"""Pairwise steps of block-coordinate Frank-Wolfe on structured hinges (Osokin et al. 2016, Algorithm 4).
 
-An item's dual variables are a distribution over its labellings, of which those with a share are kept, its planes:
+The loss is the Hamming loss for chains, by Viterbi's algorithm, and the tree loss for taxonomies. The dual variables of
+an item are a distribution over its labellings; those with a positive share are its planes:
 
     w = (1 / l2) sum_i c_i sum_y share_iy X_i' (observed_i - counts(y))
 
-A step finds the labelling that violates the item's margin most, y+ = argmax_y L(y_i, y) + score(y), and moves some of
-the share of the plane y- that violates it least:
+A step finds the labelling of the largest margin violation, y+ = argmax_y L(y_i, y) + score(y), and moves gamma of the
+share of the plane y- of the smallest violation to it:
 
     gap_i = c_i (violation(y+) - sum_y share_iy violation(y)),
     gamma = min(share of y-, l2 (violation(y+) - violation(y-)) / (c_i |X_i' (counts(y+) - counts(y-))|^2))
 
-(Osokin et al. 2016, Algorithm 4.) A step among planes asks for y+ no more than the lattice of the states that the
-item's planes have at each position: what several of them have in different places can be in one, and only positions
-where planes differ are scored.
+A step among planes searches y+ among the labellings that have, at each position, a state of one of the item's planes
+(a lattice), and scores only positions at which the planes differ.
 
 Shapes: as in `item_kernels.py`.
 """
@@ -34,17 +33,17 @@ from crfqn.solvers.stochastic.item_kernels import (
     score_position,
 )
 
-OPERATIONS, GAIN = 0, 1  # places in `LearnedWeights.counters`
+OPERATIONS, GAIN = 0, 1  # indices in `LearnedWeights.counters`
 
 
 class Planes(NamedTuple):
-    """Labellings that the items' distributions are over, with room for more.
+    """The planes of all items, with free places for more.
 
     first : int64 (I + 1,), item i has the places first[i] ... first[i + 1] - 1
-    n_used : int64 (I,), how many of these are in use, the first ones
-    shares, losses : float64 (places,), of the distribution; L(y_i, y)
-    heads : int64 (I,), where the labels of an item's first place begin; those of the others follow
-    labels : int32
+    n_used : int64 (I,), the number of these places in use, which come first
+    shares, losses : float64 (places,), the share of each plane, and its loss L(y_i, y)
+    heads : int64 (I,), the index in `labels` of the first label of an item's first place; the other places follow
+    labels : int32, the labels of all places
     """
 
     first: np.ndarray
@@ -56,11 +55,11 @@ class Planes(NamedTuple):
 
 
 class PairwiseSteps(NamedTuple):
-    """What pairwise steps take besides items, weights and scratch.
+    """The arguments of pairwise steps besides items, weights and scratch.
 
     planes : Planes
-    gaps : float64 (I,), gap_i / l2 before the step, out; the part of it that y+ accounts for
-    among_planes : whether y+ is looked for in the lattice of the planes of an item, a chain, not among all labellings
+    gaps : float64 (I,), gap_i / l2 before the step, an output
+    among_planes : whether y+ is searched in the lattice of the planes of an item (chains only), or among all labellings
     """
 
     planes: Planes
@@ -70,7 +69,7 @@ class PairwiseSteps(NamedTuple):
 
 @inner
 def item_planes(i, length, planes):
-    """Return the views of an item's places: labels (places, T), shares, losses (places,)."""
+    """Return views of an item's places: labels (places, T), shares and losses (places,)."""
     begin, end = planes.first[i], planes.first[i + 1]
     labels = planes.labels[planes.heads[i] : planes.heads[i] + (end - begin) * length]
     return labels.reshape(end - begin, length), planes.shares[begin:end], planes.losses[begin:end]
@@ -78,7 +77,7 @@ def item_planes(i, length, planes):
 
 @subkernel(counts=False)
 def drop_idle(n, labels, shares, losses):
-    """Give up an item's planes without a share, and return how many are left of its n."""
+    """Remove those of an item's n planes whose share is 0; return the number of the others."""
     n_used = 0
     for p in range(n):
         if shares[p] > 0.0:
@@ -92,8 +91,8 @@ def drop_idle(n, labels, shares, losses):
 
 
 @subkernel(counts=False)
-def place_of(states, n, labels, shares):
-    """Return the place of a labelling among n planes, or one to write it to; -1 where there is none."""
+def find_plane(states, n, labels, shares):
+    """Return the place of a labelling among n planes, or a free place for it, or -1 if there is none."""
     place = n if n < shares.size else -1
     for p in range(n):
         t = 0
@@ -108,10 +107,10 @@ def place_of(states, n, labels, shares):
 
 @subkernel(counts=False)
 def score_open(a, n_there, data, weights, structure, scores):
-    """Score the positions of an item where several states are possible, with the loss less a constant, and return their
-    entries; other positions score 0: all planes have the same label there. The loss: of a chain the Hamming loss less 1
-    for all states; of a taxonomy the tree loss less half the nodes on the way to the observed label, half a node for
-    each that a label has alone."""
+    """Score the positions of an item that have several possible states, and return the number of their entries; the
+    other positions, where all planes have the same label, score 0. Scores include the loss up to a constant: the
+    Hamming loss minus 1 of a chain; of a taxonomy the tree loss minus half the number of nodes on the path to the
+    observed label."""
     n_scored, parents = 0, structure.parents
     for t in range(n_there.size):
         if n_there[t] == 1:
@@ -130,8 +129,9 @@ def score_open(a, n_there, data, weights, structure, scores):
 
 @subkernel(counts=False)
 def lattice_of(n, labels, lattice, n_there, is_there):
-    """Write the states that n planes have at each position: lattice, int32 (T, K), of which n_there, int32 (T,), count.
-    A state is looked up in is_there, int32 (K,), scratch: a search among those found is mispredicted at most planes."""
+    """Write the states of n planes at each position to lattice, int32 (T, K), and their number to n_there, int32 (T,).
+    is_there : int32 (K,), scratch, which marks the states of a position; a search in `lattice` is slower, since its
+    branches are mispredicted."""
     for k in range(is_there.size):
         is_there[k] = 0
     for t in range(labels.shape[1]):
@@ -148,9 +148,9 @@ def lattice_of(n, labels, lattice, n_there, is_there):
 
 @subkernel(counts=False)
 def label_in_lattice(lattice, n_there, scores, edges, mask, best, origin, states):
-    """Find the best labelling in a lattice of states; scores count where there are several.
+    """Write the best labelling in a lattice to `states`; scores are added at positions of several states only.
 
-    best, origin : float64 (T, width) and int32 (T, K), scratch: of the labellings up to a state, and whence they come
+    best, origin : float64 (T, width) and int32 (T, K), scratch: the best score up to a state, and the state before it
     """
     length = states.size
     for t in range(length):
@@ -178,8 +178,8 @@ def label_in_lattice(lattice, n_there, scores, edges, mask, best, origin, states
 @subkernel(counts=False)
 def move_share(gamma, place, away, states, targets, parents, i, planes, change):
     """Move gamma of the share of the plane `away` of item i to the labelling `states`, at its place or a free one. The
-    loss of a labelling is half of the nodes in which its labels differ from the observed ones, `targets`: the Hamming
-    loss of a chain, half the way from label to label in a taxonomy."""
+    loss of a labelling is half the number of nodes in which its labels differ from the observed ones, `targets`: the
+    Hamming loss of a chain, half the distance of the labels in a taxonomy."""
     labels, shares, losses = item_planes(i, states.size, planes)
     if place == planes.n_used[i] or shares[place] == 0.0:
         shares[place], losses[place] = 0.0, 0.0
@@ -211,7 +211,7 @@ def improve_item(i, data, structure, rows, pairwise_steps, change, space):
     if among_planes and n < 2:
         gaps[i] = 0.0
         return
-    # y+, the labelling that violates the margin most.
+    # y+, the labelling of the largest margin violation.
     n_there[:] = 2
     if among_planes:
         lattice_of(n, labels, space.lattice[0], n_there, space.lattice[1, 0])
@@ -225,7 +225,7 @@ def improve_item(i, data, structure, rows, pairwise_steps, change, space):
     else:
         best_labelling(scores, structure, edges, delta, states)
         counters[OPERATIONS] += edges.shape[0] * width * length
-    # The item's gap, and y-, the plane with a share that violates it least.
+    # The gap of the item, and y-, the plane with a share of the smallest violation.
     violation, expected, away = labelling_score(states, scores, edges), 0.0, -1
     for p in range(n):
         violations[p] = labelling_score(labels[p], scores, edges)
@@ -233,8 +233,8 @@ def improve_item(i, data, structure, rows, pairwise_steps, change, space):
         if shares[p] > 0.0 and (away < 0 or violations[p] < violations[away]):
             away = p
     gaps[i] = mass * max(violation - expected, 0.0)
-    place = place_of(states, n, labels, shares)
-    if place < 0:  # no room before the next pass: the most violated of the planes instead
+    place = find_plane(states, n, labels, shares)
+    if place < 0:  # without a free place y+ is the plane of the largest violation
         place = np.argmax(violations[:n])
         violation = violations[place]
         for t in range(length):
@@ -242,7 +242,7 @@ def improve_item(i, data, structure, rows, pairwise_steps, change, space):
     lead = violation - violations[away]
     if lead <= 0.0:
         return
-    # gamma, the share that moves, w -= gamma c_i / l2 X_i' (counts(y+) - counts(y-)), and what the dual gains.
+    # gamma, w -= gamma c_i / l2 X_i' (counts(y+) - counts(y-)), and the increase of the dual objective.
     n_entries = list_change(a, states, labels[away], data, structure, rows, change)
     square = mass * merge_entries(n_entries, change)
     gamma = lead / square if lead < shares[away] * square else shares[away]

@@ -1,8 +1,8 @@
-"""What the rules of learning item by item share: items, weights, an item's best labelling, and the change from one
-labelling to another. The loop over the items is `learn_items` of `learning_kernels.py`.
+"""Kernels for learning item by item: the best labelling of an item, and the change from one labelling to another.
 
-The features of a taxonomy's label are those of its node and of the nodes above: what two labels have above them both
-stays. A state of a chain is a node that has none above it.
+The loop over the items is `learn_items` of `learning_kernels.py`. The features of a taxonomy's label are those of its
+node and of the nodes above it, so that a change leaves common ancestors out. A state of a chain is a node without a
+parent.
 
 Shapes: F features, K states or nodes, width = K rounded up to LANES. An item has the positions a ... b - 1 of all, T of
 a chain, one of a taxonomy; its labels and states are int32 (T,), its scores float64 (T, width). Edges : (K, width) of a
@@ -17,12 +17,16 @@ from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.rows import add_picked
 from crfqn.kernels.viterbi import TransitionMask, add_mask, came_from, extend_paths
 
-N_SEEN, N_WRONG = 0, 1  # places in `LearnedWeights.counters`
+N_SEEN, N_WRONG = 0, 1  # indices in `LearnedWeights.counters`
 
 
 class ItemData(NamedTuple):
-    """Items: their positions' features, compressed by position (CSR; values (0,): all are 1), targets :
-    int32 (positions,), and weights : float64 (items,); offsets : int64 (items + 1,)."""
+    """Items.
+
+    offsets : int64 (items + 1,), item i has the positions offsets[i] ... offsets[i + 1] - 1
+    indptr, features, values : the features of the positions in CSR form; values (0,) if all are 1
+    targets, weights : int32 (positions,), the observed states; float64 (items,)
+    """
 
     offsets: np.ndarray
     indptr: np.ndarray
@@ -33,12 +37,12 @@ class ItemData(NamedTuple):
 
 
 class ItemStructure(NamedTuple):
-    """Structure of all items, a chain or a taxonomy, whose items have one position each.
+    """The structure of the items, a chain or a taxonomy; items of a taxonomy have one position each.
 
-    parents, is_label : int32 (K,), the node above each, which has a lower number, or -1: no state of a chain has one;
-        bool (K,)
+    parents : int32 (K,), the parent of each node, which has a lower number, or -1; -1 for all states of a chain
+    is_label : bool (K,), whether a node is a label
     mask : TransitionMask, of chains
-    is_chain : whether rows of the edges come after those of the features
+    is_chain : whether it is a chain, whose rows of edges come after those of the features
     """
 
     parents: np.ndarray
@@ -48,17 +52,18 @@ class ItemStructure(NamedTuple):
 
 
 class LearnedWeights(NamedTuple):
-    """Weights in rows: a row a feature, then a row for each state that an edge comes from.
+    """Weights in rows: one for each feature, then one for each state that edges start from.
 
-    weights : float64 (rows, width); of SGD (rows, 2 width): the weights v, zeros up to `width`, the penalties q that
-        they have received, zeros
-    corrections : float64 (rows, width), the sum of k tau Delta; (0, width) if no mean is kept
-    variances : float64 (rows, width), those of the weights; (0, width) but for AROW
+    weights : float64 (rows, width); of SGD (rows, 2 width): the weights v, then the penalties q that they have
+        received, both padded with zeros to `width`
+    corrections : float64 (rows, width), the sum of k tau Delta; (0, width) if there is no mean
+    variances : float64 (rows, width), those of the weights; (0, width) without AROW
     shares : float64 (patterns, width), 1 for a penalised weight, 0 for an unpenalised one, infinity for one that stays
         zero
-    pattern_of : int32 (rows,), each row's pattern; pattern 0 has penalised weights alone
-    counters : float64 (3,), items seen and positions that were wrong; of SGD steps done, accrued penalty u and scale s;
-        of Frank-Wolfe multiplications, about, and how much the dual has risen, / l2
+    pattern_of : int32 (rows,), the pattern of each row; pattern 0 has penalised weights only
+    counters : float64 (3,), the numbers of visited items and of wrong positions; of SGD the number of steps, the
+        accrued penalty u and the scale s; of Frank-Wolfe the number of multiplications and the increase of the dual
+        objective divided by l2
     """
 
     weights: np.ndarray
@@ -70,12 +75,12 @@ class LearnedWeights(NamedTuple):
 
 
 class ItemChange(NamedTuple):
-    """The change of an item's features and edges from one labelling to another, with room for the largest item.
+    """The change of an item's features and edges from one labelling to another: scratch for the largest item.
 
-    rows, states, sizes : int64, int64 and float64, by entry: the row and the column of a weight, and its change
-    nodes, signs : int64 and float64, scratch: the nodes in which two labels differ
-    place_of, sums : int32 (rows of the weights,), -1 between uses, and float64 (rows of an item, width), zeros between
-        uses: scratch of `merge_entries`, of chains alone
+    rows, states, sizes : int64, int64, float64: the row and the column of each changed weight, and its change
+    nodes, signs : int64, float64: the nodes in which two labels differ
+    place_of, sums : scratch of `merge_entries`, for chains only: int32 (rows of the weights,), -1 between calls;
+        float64 (rows of an item, width), 0 between calls
     """
 
     rows: np.ndarray
@@ -88,13 +93,13 @@ class ItemChange(NamedTuple):
 
 
 class ItemSpace(NamedTuple):
-    """Scratch for items of up to T positions, made in Python, on the boundaries of cache lines.
+    """Scratch for items of up to T positions, allocated in Python with the alignment of cache lines.
 
     scores, alpha, psi, gradient : float64 (T + 1, width); alpha also has the best scores up to a state
-    residuals : float64 (2, T + 1, width), of all labellings, and of those that fit
+    residuals : float64 (2, T + 1, width), of all labellings, and of those that the labels allow
     masked, edges, m, m_transposed : float64 (width, width), (0, width) of a taxonomy
     counts : float64 (2, width, width), of transitions, as the residuals
-    numbers : float64, of positions or planes
+    numbers : float64, one for each position or plane
     states, n_there : int32 (T,)
     lattice : int32 (2, T, K) of Frank-Wolfe on chains, else empty
     """
@@ -117,7 +122,7 @@ class ItemSpace(NamedTuple):
 
 @inner
 def edges_of(structure, rows, space):
-    """Return the weights of the edges, and the same with those of the mask added."""
+    """Return the weights of the edges, without and with the mask added."""
     n_edge_rows = structure.parents.size if structure.is_chain else 0
     edges = rows.weights[rows.weights.shape[0] - n_edge_rows :]
     return edges, add_mask(edges, structure.mask, space.masked[:n_edge_rows])
@@ -125,7 +130,7 @@ def edges_of(structure, rows, space):
 
 @inner
 def score_position(t, data, weights, scores):
-    """scores[k] = sum_f x_tf w_fk."""
+    """Write scores[k] = sum_f x_tf w_fk."""
     for k in range(scores.size):
         scores[k] = 0.0
     add_picked(scores, weights, data.features, data.indptr[t], data.indptr[t + 1], data.values)
@@ -133,8 +138,8 @@ def score_position(t, data, weights, scores):
 
 @subkernel(counts=False)
 def best_path(scores, edges, mask, delta, states):
-    """Write the best labelling of a chain to `states`; edges : with those of `mask`, whose start and end are added
-    here; delta : float64 (more than T, width), scratch."""
+    """Write the best labelling of a chain to `states`, by Viterbi's algorithm. edges : with the mask's transitions; the
+    mask's start and end are added here; delta : float64 (T + 1 or more, width), scratch."""
     length, n_states = scores.shape[0], edges.shape[0]
     for t in range(length):
         if t > 0:
@@ -153,8 +158,8 @@ def best_path(scores, edges, mask, delta, states):
 
 @inner
 def best_labelling(scores, structure, edges, delta, states):
-    """Write the best labelling of an item to `states`. The scores of a taxonomy's nodes become those of labels, sums on
-    the way from the top; edges, delta : as of `best_path`."""
+    """Write the best labelling of an item to `states`. The scores of a taxonomy's nodes are replaced by their sums over
+    the path from the root; edges, delta : as of `best_path`."""
     if structure.is_chain:
         best_path(scores, edges, structure.mask, delta, states)
         return
@@ -179,11 +184,11 @@ def labelling_score(states, scores, edges):
 
 @inner
 def differing_nodes(right, wrong, parents, nodes, signs):
-    """Write the nodes that one of two labels has on its way from the top and the other has not, with the sign 1 for
-    those of `right` and -1 for those of `wrong`; returns their number."""
+    """Write the nodes that are on the path from the root to only one of two labels, with the sign 1 for those of
+    `right` and -1 for those of `wrong`; return their number."""
     n = 0
     while right != wrong:
-        if right > wrong:  # the lower of the two in the tree, or beside it
+        if right > wrong:  # it is not an ancestor of the other, since parents have lower numbers
             nodes[n], signs[n], right = right, 1.0, parents[right]
         else:
             nodes[n], signs[n], wrong = wrong, -1.0, parents[wrong]
@@ -193,7 +198,7 @@ def differing_nodes(right, wrong, parents, nodes, signs):
 
 @inner
 def add_entry(n, row, state, size, rows, change):
-    """Append an entry to a change of `n` entries unless its weight stays zero; returns their number."""
+    """Append an entry to a change of `n` entries unless its weight stays zero; return the number of entries."""
     if rows.shares.shape[0] > 1 and rows.shares[rows.pattern_of[row], state] == np.inf:
         return n
     change.rows[n], change.states[n], change.sizes[n] = row, state, size
@@ -202,8 +207,8 @@ def add_entry(n, row, state, size, rows, change):
 
 @inner
 def list_change(a, right, wrong, data, structure, rows, change):
-    """Write Delta = Phi(x, right) - Phi(x, wrong) to `change`, of the item whose positions begin at `a`; returns the
-    number of entries. A weight of a chain may have several."""
+    """Write Delta = Phi(x, right) - Phi(x, wrong) of the item whose first position is `a` to `change`; return the
+    number of entries. A weight of a chain may have several entries."""
     n, first_edge, parents = 0, rows.weights.shape[0] - structure.parents.size, structure.parents
     for t in range(right.size):
         n_nodes = differing_nodes(right[t], wrong[t], parents, change.nodes, change.signs)
@@ -219,7 +224,7 @@ def list_change(a, right, wrong, data, structure, rows, change):
 
 @inner
 def merge_entries(n, change):
-    """Give the first of a weight's entries the sum of all, and the others 0; returns |Delta|^2."""
+    """Sum the entries of each weight into its first one, and set the others to 0; return |Delta|^2."""
     n_rows, square = 0, 0.0
     for e in range(n if change.place_of.size > 0 else 0):
         row = change.rows[e]
@@ -239,7 +244,7 @@ def merge_entries(n, change):
 
 @inner
 def add_change(n, change, tau, rows):
-    """w += tau Delta; what the mean lacks grows by k tau Delta."""
+    """Add tau Delta to the weights, and k tau Delta to the corrections of the mean."""
     has_mean = rows.corrections.shape[0] > 0
     for e in range(n):
         row, state, step = change.rows[e], change.states[e], tau * change.sizes[e]
@@ -250,7 +255,7 @@ def add_change(n, change, tau, rows):
 
 @kernel
 def count_means(n_features, weights, corrections, share, counts):
-    """counts[k] += the features f with weights[f, k] - share corrections[f, k] other than 0; counts: int64 (K,)."""
+    """Add to counts[k] the number of features f with weights[f, k] - share corrections[f, k] != 0; int64 (K,)."""
     for f in range(n_features):
         for k in range(counts.size):
             counts[k] += weights[f, k] - share * corrections[f, k] != 0.0
@@ -258,8 +263,8 @@ def count_means(n_features, weights, corrections, share, counts):
 
 @kernel
 def write_means(n_features, weights, corrections, share, heads, coords, means):
-    """Write these numbers, and their coordinates k F + f, in ascending order of the coordinates; heads : int64 (K,),
-    where each state's begin, changed."""
+    """Write the differences that are not 0, and their coordinates k F + f, in ascending order of the coordinates;
+    heads : int64 (K,), the index of each state's first one, changed."""
     for f in range(n_features):
         for k in range(heads.size):
             mean = weights[f, k] - share * corrections[f, k]

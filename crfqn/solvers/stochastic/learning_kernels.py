@@ -1,17 +1,17 @@
-"""The loop of learning item by item, and the updates of the perceptron, of passive-aggressive learning and of AROW.
+"""The loop over items, and the updates of the perceptron, of passive-aggressive learning and of AROW.
 
-The other updates are those of SGD (`sgd_kernels.py`) and of block Frank-Wolfe (`frank_wolfe_kernels.py`).
+The updates of SGD are in `sgd_kernels.py`, those of block Frank-Wolfe in `frank_wolfe_kernels.py`.
 
-The perceptron labels an item by the weights so far. If the labelling y' differs from the observed y,
+These methods label an item with the present weights. If the labelling y' differs from the observed y,
 
     w += tau Delta,    Delta = Phi(x, y) - Phi(x, y')
 
 with tau = 1 for the perceptron (Collins 2002, Figure 2), and for passive-aggressive learning (Crammer et al. 2006,
-PA-I) tau = min(C, l / |Delta|^2), l = score(y') - score(y) + sqrt(number of wrong positions). What is kept of all the
-weights is their mean: with k = 0, 1, ... the items before a correction, sum_k w_k / n = w - (sum of k tau Delta) / n.
+PA-I) tau = min(C, l / |Delta|^2), l = score(y') - score(y) + sqrt(number of wrong positions). The mean of the weights
+after each of n items is w - (sum of k tau Delta) / n, k the number of items before a correction.
 
-AROW (Crammer, Kulesza and Dredze 2009, with a diagonal covariance V) corrects uncertain weights most and keeps no mean;
-its l has the number of wrong positions itself, as CRFsuite's:
+AROW (Crammer, Kulesza and Dredze 2009, with a diagonal covariance V) takes larger steps for weights of larger variance,
+and has no mean. As in CRFsuite, its l has the number of wrong positions without the square root:
 
     w += l / (gamma + Delta' V Delta) V Delta,    1 / v_j += Delta_j^2 / gamma
 
@@ -38,7 +38,7 @@ from crfqn.solvers.stochastic.sgd_kernels import follow_gradient
 
 @subkernel(counts=False)
 def adapt_weights(n, change, loss, gamma, item_weight, rows):
-    """Take AROW's step on an item, of whose change each weight has one entry that is not 0."""
+    """Take AROW's step on an item; its change has at most one entry that is not 0 for each weight."""
     weights, variances, square = rows.weights, rows.variances, gamma
     for e in range(n):
         square += change.sizes[e] * change.sizes[e] * variances[change.rows[e], change.states[e]]
@@ -52,8 +52,8 @@ def adapt_weights(n, change, loss, gamma, item_weight, rows):
 
 @subkernel(counts=False)
 def correct_item(i, data, structure, rows, C, change, space):
-    """Label item i and learn from its mistakes, by steps times its weight; C : the largest step of passive-aggressive
-    learning, or AROW's gamma; 0 for the perceptron."""
+    """Label item i, and correct the weights if it is wrong, by a step times the item's weight; C : the maximum step of
+    passive-aggressive learning, or AROW's gamma, or 0 for the perceptron."""
     a, b = data.offsets[i], data.offsets[i + 1]
     scores, labels, states = space.scores[: b - a], data.targets[a:b], space.states[: b - a]
     for t in range(b - a):
@@ -80,12 +80,12 @@ def correct_item(i, data, structure, rows, C, change, space):
 
 @kernel
 def learn_items(order, data, structure, rows, gradient, pairwise, C, change, space):
-    """Take a step on each item of `order`, by SGD while the scale is in range; returns the number of steps. The weights
-    and counters of `rows` change in place.
+    """Take a step on each item of `order`, of SGD until the scale is too small; return the number of steps. The weights
+    and counters of `rows` are changed in place.
 
     rows : LearnedWeights
-    gradient, pairwise, C : `GradientSteps`, `PairwiseSteps`, or as of `correct_item`; the two others are None, and
-        nothing is compiled for them
+    gradient, pairwise, C : the `GradientSteps` of SGD, the `PairwiseSteps` of Frank-Wolfe, or C of `correct_item`; the
+        other two are None, and not compiled
     change, space : ItemChange, None for SGD; ItemSpace
     """
     is_out = False

@@ -1,8 +1,8 @@
-"""Averaged perceptron (Collins 2002), passive-aggressive learning (Crammer et al. 2006), AROW (2009): quick baselines.
+"""Averaged perceptron (Collins 2002), passive-aggressive learning (Crammer et al. 2006) and AROW (2009).
 
-All label an item, compare with what was observed and correct the weights, item after item, for some epochs; the model
-is the mean of the weights after each item, with AROW the last weights. They minimise no objective: the result's value
-is that of the objective at the model's weights, for comparison, and there is no gap. Penalties take no part.
+These fast baselines label one item after another and correct the weights after each wrong one, for some epochs. The
+model is the mean of the weights after each item, or AROW's last weights. They do not minimise an objective, ignore
+penalties and have no gap; the value of the result is the objective at the weights of the model.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class AveragedPerceptron(Solver):
 
     Parameters
     ----------
-    n_epochs : int
-        Passes over the items; fewer if one finds no mistake.
-    random_state : int
-        Seed of the order of the items, new in every epoch.
+    n_epochs : int >= 1
+        The maximum number of passes over the items; a pass without a wrong label is the last one.
+    random_state : int >= 0
+        The seed of the order of the items, which differs from epoch to epoch.
 
     References
     ----------
@@ -45,23 +45,24 @@ class AveragedPerceptron(Solver):
     algorithms. EMNLP 2002, Figure 2 and section 2.5.
     """
 
+    needs: ClassVar[Requirements] = Requirements(states=(PerceptronState,))
+
     n_epochs: int = 20
     random_state: int = 0
 
-    aggressiveness: ClassVar[float] = 0.0  # steps of 1
-    variance: ClassVar[float] = 0.0  # of no weight: all learn alike
+    aggressiveness: ClassVar[float] = 0.0  # as of `PerceptronState.correct`
+    variance: ClassVar[float] = 0.0  # as of `PerceptronState`
 
     def __post_init__(self) -> None:
         check_integers(self, 1, "n_epochs")
         check_integers(self, 0, "random_state")
 
-    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        return Requirements(states=(PerceptronState,))
-
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """A state after each epoch, and the last one with its value."""
+        """Yield a state after each epoch, the last one with its value."""
         if not objective.total_weight > 0:
-            raise InputError(f"{type(self).__name__} needs at least one item with a weight above 0, got none")
+            raise InputError(
+                f"{type(self).__name__} expected at least one item with a weight above 0, got none"
+            )
         online = objective.state(PerceptronState, start.sparse_weights, self.variance)
         del start
         random = np.random.default_rng(self.random_state)
@@ -79,13 +80,13 @@ class AveragedPerceptron(Solver):
 
 @dataclass(frozen=True)
 class PassiveAggressive(AveragedPerceptron):
-    """Settings of passive-aggressive learning (PA-I): the least change that puts an item right, within a limit.
+    """Settings of passive-aggressive learning (PA-I): the smallest correction with a sufficient margin, up to a limit.
 
     Parameters
     ----------
     n_epochs, random_state : as of `AveragedPerceptron`
-    C : float
-        The limit of a step, in units of weight a unit of feature value.
+    C : float > 0
+        The limit of a step, in units of weight per unit of feature value.
 
     References
     ----------
@@ -107,16 +108,16 @@ class PassiveAggressive(AveragedPerceptron):
 
 @dataclass(frozen=True)
 class AROW(AveragedPerceptron):
-    """Settings of adaptive regularization of weights (AROW): a weight has a variance, which says how much it may
-    still change, and falls with each correction.
+    """Settings of adaptive regularization of weights (AROW): steps are proportional to the variances of the weights,
+    which decrease with each correction.
 
     Parameters
     ----------
     n_epochs, random_state : as of `AveragedPerceptron`
-    gamma : float
-        The larger, the smaller are the steps, and the slower the variances fall.
-    variance : float
-        That of each weight at the start.
+    gamma : float > 0
+        A larger value takes smaller steps, and decreases the variances less.
+    variance : float > 0
+        The initial variance of each weight.
 
     References
     ----------

@@ -1,8 +1,8 @@
 """Stochastic gradient descent with a cumulative L1 penalty (Tsuruoka, Tsujii and Ananiadou 2009).
 
-Each step goes against the gradient of a single item, with the rate eta_k = eta0 / (1 + k / N) of the paper's comparison
-(section 6). A weight is then pulled towards 0 by whatever part of the penalty that has fallen due until now it has not
-received yet, and stops at 0. Bound to one core, far in the first passes, and slow to the last digits.
+A step is along the negative gradient of a single item, with the rate eta_k = eta0 / (1 + k / N) of the paper's
+comparison (section 6). The part of the accrued penalty that a weight has not yet received then moves it towards 0,
+where it stops. The method uses one core; it is fast in the first passes and slow near the optimum.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ from crfqn.solvers.protocols import (
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.stochastic.state import SGDState
 
-FACTOR = 2.0
-GUESS = 16.0  # the rate was 32 to 64 over the mean sum of squares on digits, 128 on CoNLL-2000
-MOST_CANDIDATES = 20
+RATE_FACTOR = 2.0  # factor between two candidates of the learning rate
+# The first candidate of the learning rate, in units of 1 / (mean sum of squares of an item). The best rate was 32 to
+# 128 on small sets.
+FIRST_RATE = 16.0
+MAX_CANDIDATES = 20  # rates that are tried; a guard against searches without end
 
 
 class GradientEpochs(Solver):
-    """Gradient steps item by item, epoch after epoch, with an evaluation after some of them: SGD and FOBOS.
+    """Base of SGD and FOBOS: epochs of gradient steps on single items, with an evaluation after each `evaluate_every`.
 
-    A subclass has the settings eta0, evaluate_every and random_state, the `state` that learns, made of the objective,
-    the start, a penalty and the share of the items that it is meant for, and `calibrate`.
+    A subclass has the settings eta0, evaluate_every and random_state, the method `calibrate`, and `state`, the class of
+    the weights, whose arguments are the objective, the start, the penalty and the fraction of all items.
     """
 
     eta0: float | None
@@ -47,15 +49,17 @@ class GradientEpochs(Solver):
     state: ClassVar[type[MethodState]]
 
     def calibrate(
-        self, objective: Any, penalty: Penalty, origin: SparseWeights, random: np.random.Generator
+        self, objective: Objective, penalty: Penalty, origin: SparseWeights, random: np.random.Generator
     ) -> Generator[State, None, float]:
-        """Return the learning rate; yields states of samples, marked with their share."""
+        """Return the learning rate; yield states of samples, with their `sample_fraction`."""
         raise NotImplementedError
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield the state of the start, then one after every iteration."""
         if not objective.total_weight > 0:
-            raise InputError(f"{type(self).__name__} needs at least one item with a weight above 0, got none")
+            raise InputError(
+                f"{type(self).__name__} expected at least one item with a weight above 0, got none"
+            )
         origin = start.sparse_weights
         learner: Any = objective.state(self.state, origin, penalty)
         yield screen_point(penalty, start).state()
@@ -67,7 +71,7 @@ class GradientEpochs(Solver):
         while True:
             for _ in range(self.evaluate_every):
                 learner.learn(random.permutation(learner.n_items), eta0)
-            yield screen_unless_lost(penalty, objective.at(*learner.weights()))
+            yield screen_if_finite(penalty, objective.at(*learner.weights()))
 
 
 @dataclass(frozen=True)
@@ -76,20 +80,20 @@ class SGDL1(GradientEpochs):
 
     Parameters
     ----------
-    eta0 : float or None
-        The first learning rate, in units of weight a nat of the gradient of one item. None tries rates on a sample.
-    calibration_items : int
-        Items in that sample, about.
-    evaluate_every : int
-        Epochs between two evaluations of the objective, each an inference pass and a sweep over all gradients, which
-        takes about as long as an epoch. The trace counts both: an iteration is `evaluate_every` + 1 passes.
-    random_state : int
-        Seed of the order of the items, new in every epoch.
+    eta0 : float > 0 or None
+        The first learning rate, in units of weight per unit of gradient. None chooses the best one on a sample.
+    calibration_items : int >= 1
+        The approximate number of items in that sample.
+    evaluate_every : int >= 1
+        The number of epochs between two evaluations of the objective. An evaluation is an inference pass and a full
+        gradient scan, and takes about as long as an epoch; an iteration counts as `evaluate_every` + 1 passes.
+    random_state : int >= 0
+        The seed of the order of the items, which differs from epoch to epoch.
 
     Notes
     -----
-    The quadratic penalty takes part in every step as its proximal map, w / (1 + eta l2 / N), which never overshoots; a
-    common scale of all weights makes it lazy. Unpenalised coordinates take plain gradient steps.
+    A step includes the proximal map of the quadratic penalty, w / (1 + eta l2 / N), which is applied lazily by a common
+    scale of all weights. Unpenalised coordinates take plain gradient steps.
 
     References
     ----------
@@ -98,6 +102,7 @@ class SGDL1(GradientEpochs):
     """
 
     state: ClassVar[type[MethodState]] = SGDState
+    needs: ClassVar[Requirements] = Requirements(penalty=("is_separable", "is_uniform"), states=(SGDState,))
 
     eta0: float | None = None
     calibration_items: int = 1000
@@ -109,22 +114,18 @@ class SGDL1(GradientEpochs):
         check_integers(self, 1, "calibration_items", "evaluate_every")
         check_integers(self, 0, "random_state")
 
-    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        return Requirements(penalty=("is_separable", "is_uniform"), states=(SGDState,))
-
     def calibrate(
         self,
-        objective: Any,
+        objective: Objective,
         penalty: Penalty,
         origin: SparseWeights,
         random: np.random.Generator | None = None,
     ) -> Generator[State, None, float]:
-        """Return the learning rate whose half and double leave the objective of a sample higher after one pass over it.
+        """Return the learning rate with the lowest objective of a sample after one pass over it.
 
-        The steps are those that the run would begin with. The first candidate is `GUESS` / (mean over the items of
-        their sum of squares), the next are found by doubling or halving until the objective, which has to fall below
-        where it started, rises (CRFsuite's way from a fixed guess). Yields the sample's states, marked with its share;
-        no chance but the seed's.
+        The first candidate is `FIRST_RATE` / (mean over the items of their sum of squares). The rate is doubled or
+        halved until the objective is below that of the start and increases again, as in CRFsuite. Yields the states of
+        the sample, with its `sample_fraction`. The order of the items is that of `random_state`.
         """
         stride = max(1, objective.n_items // self.calibration_items)
         sample = objective.sample(stride) if stride > 1 else objective
@@ -133,10 +134,10 @@ class SGDL1(GradientEpochs):
             sample, share = objective, 1.0
         before, initial = sample.n_passes, sample.at(*origin)
         online = sample.state(SGDState, origin, penalty, share)
-        guess = GUESS / online.item_square if online.item_square > 0 else 1.0
+        guess = FIRST_RATE / online.item_square if online.item_square > 0 else 1.0
         search = RateSearch(guess, initial.value + penalty.scaled(share).value(*origin))
         del initial
-        for _ in range(MOST_CANDIDATES):
+        for _ in range(MAX_CANDIDATES):
             online.restart(origin)
             state = self.trial(online, sample, penalty, share, search.eta)
             if sample is not objective:
@@ -144,14 +145,14 @@ class SGDL1(GradientEpochs):
                 before = sample.n_passes
             if share < 1.0:
                 yield state
-            if search.tell(state.value):
+            if search.update(state.value):
                 break
         return search.eta if search.best is None else search.best
 
     def trial(
         self, online: SGDState, sample: Objective, penalty: Penalty, share: float, eta0: float
     ) -> State:
-        """Return the state that one pass over a sample leads to."""
+        """Return the state after one pass over a sample."""
         online.learn(np.random.default_rng(self.random_state).permutation(online.n_items), eta0)
         point = sample.at(*online.weights())
         return State(
@@ -165,8 +166,12 @@ class SGDL1(GradientEpochs):
 
 @dataclass
 class RateSearch:
-    """Doubling from a guess while the values fall, else halving until they do and for as long; eta : the rate to try
-    next; lowest : the least value so far, at first the one to get below; best : the rate that had it."""
+    """Search of the learning rate: doubling from a guess while the values decrease, or else halving.
+
+    lowest : the smallest value so far, at first that of the start
+    best : the rate of this value, None before a value below that of the start
+    eta : the rate to try next
+    """
 
     guess: float
     lowest: float
@@ -176,27 +181,27 @@ class RateSearch:
     def __post_init__(self) -> None:
         self.eta = self.guess
 
-    def tell(self, value: float) -> bool:
-        """Take the value at `eta` and choose the next rate; returns whether the search is over."""
+    def update(self, value: float) -> bool:
+        """Take the value at `eta` and choose the next rate; return whether the search has ended."""
         if value < self.lowest:
             self.best, self.lowest = self.eta, value
         elif self.goes_up and self.best in (None, self.guess):
             self.eta, self.goes_up = self.guess, False
         elif self.best is not None:
             return True
-        self.eta *= FACTOR if self.goes_up else 1.0 / FACTOR
+        self.eta *= RATE_FACTOR if self.goes_up else 1.0 / RATE_FACTOR
         return False
 
 
-def screen_unless_lost(penalty: Penalty, point: Point) -> State:
-    """Return the state at a point, of a full gradient scan unless the weights have run away."""
+def screen_if_finite(penalty: Penalty, point: Point) -> State:
+    """Return the state at a point after a full gradient scan; without a scan if the objective is not finite."""
     if not np.isfinite(finite_value(penalty, point)):
         return State(point, np.inf, np.inf, point.coords.size, is_step=True)
     return screen_point(penalty, point).state(is_step=True)
 
 
 def finite_value(penalty: Penalty, point: Point) -> float:
-    """Return the objective; infinite where weights have run away, which no rate worth having does."""
+    """Return the objective, penalty included; infinite if a weight is not finite."""
     if not np.isfinite(point.weights).all():
         return np.inf
     with np.errstate(over="ignore", invalid="ignore"):

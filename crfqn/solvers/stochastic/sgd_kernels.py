@@ -1,20 +1,18 @@
 """Stochastic gradient steps on single items of a chain or a taxonomy, with the lazy L1 penalty.
 
-Tsuruoka, Tsujii and Ananiadou (2009), Figure 2. With u the penalty that every weight could have received until now and
-q_j the one that weight j has received, ApplyPenalty is
+Tsuruoka, Tsujii and Ananiadou (2009), Figure 2. Let u be the total penalty accrued so far and q_j the part of it that
+weight j has received. Then ApplyPenalty is
 
     w_j > 0:  w_j' = max(0, w_j - (u + q_j)),     w_j < 0:  w_j' = min(0, w_j + (u - q_j)),     q_j += w_j' - w_j
 
-An item touches the rows of its features only. All that has accrued since a row was last used is applied before its
-weights are used, so that the iterates are those of a penalty applied to all weights after every step. (In print it
-comes after the step only, and the weights of a rare feature are used without the penalty that they lack.) The quadratic
-penalty shrinks every weight in every step: it sits in the scale s: w = s v, with v, u and q in units of s.
+A step reads and writes the rows of the item's features only. The penalty that has accrued since a row was last used is
+applied before its weights are used, so that the iterates equal those with the penalty applied to all weights after
+every step. (The paper applies it after the step only, so that the weights of rare features are used without it.) The
+quadratic penalty shrinks all weights in every step by the common scale s: w = s v, with v, u and q in units of s.
 
-Memory: a step walks some thousand rows in no order that the processor could foresee, so weights and penalties of a row
-lie side by side.
-
-The recursions are those of `kernels/forward_backward.py` and `kernels/taxonomy.py`, for a single item: scores come
-position by position, so nothing is transposed. Edge rows belong to every item, and come after those of the features.
+Weights and received penalties of a row are adjacent in memory, since the rows of a step are in no predictable order.
+The recursions are those of `kernels/forward_backward.py` and `kernels/taxonomy.py`, for a single item by position. All
+items have the edge rows, which come after those of the features.
 
 Shapes: as in `item_kernels.py`; an item has n features.
 """
@@ -31,19 +29,20 @@ from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
 from crfqn.kernels.viterbi import add_mask, mask_ends
 from crfqn.solvers.stochastic.item_kernels import score_position
 
-STEPS, DUE, SCALE = 0, 1, 2  # places in `LearnedWeights.counters`
-ETA0, ITEMS, L1, L2 = 0, 1, 2, 3  # places in `rates`
-SMALLEST_SCALE = 1e-30
-NOTHING = 1e-300  # in the place of u = 0: infinite shares times 0 would be no number
+STEPS, ACCRUED, SCALE = 0, 1, 2  # indices in `LearnedWeights.counters`
+ETA0, N_ITEMS, L1, L2 = 0, 1, 2, 3  # indices in `rates`
+# The value of s below which the penalty is applied to all weights and s is 1 again: a numerical guard.
+MIN_SCALE = 1e-30
+MIN_ACCRUED = 1e-300  # replaces u = 0, since an infinite share times 0 is nan: a numerical guard
 
 
 class ItemColumns(NamedTuple):
-    """Entries of one item by feature, with room for the largest item: scratch, made in Python.
+    """Entries of one item by feature: scratch for the largest item, allocated in Python.
 
-    present : int64, the item's features, from the first on; behind them, in chains, the rows of the edges
+    present : int64, the features of the item, followed by the rows of the edges of a chain
     first_of : int64, the j-th feature has the entries first_of[j] ... first_of[j + 1] - 1
-    positions, x : int32, by entry, counted from the item's first position; float64, the value, (0,) where all are 1
-    index_of : int32 (F,), -1 between uses: each feature's index in `present`
+    positions, x : int32, float64: the position of each entry within the item, and its value; x is (0,) if all are 1
+    index_of : int32 (F,), the index of each feature in `present`; -1 between calls
     """
 
     present: np.ndarray
@@ -54,10 +53,10 @@ class ItemColumns(NamedTuple):
 
 
 class GradientSteps(NamedTuple):
-    """What gradient steps take besides items, weights and scratch.
+    """The arguments of gradient steps besides items, weights and scratch.
 
     rates : float64 (4,), eta0, N, l1, l2
-    relevance, parents : as of `chain_residual`, None for taxonomies; as of the structure, None for chains
+    relevance : as of `chain_residual`, None for taxonomies; parents : as of the structure, None for chains
     columns : ItemColumns
     """
 
@@ -71,14 +70,14 @@ class GradientSteps(NamedTuple):
 def apply_lazy_penalty_to_row(row, share, accrued):
     """Apply the accrued penalty to one row (ApplyPenalty).
 
-    Both cases of the sign are added up, since the other one's is 0: a branch would become a masked store, several times
-    slower. Comparisons let NaN pass, so that a run that diverges is noticed.
+    The results of both cases of the sign are added, one of which is 0: a branch would become a masked store, which is
+    several times slower. Comparisons keep NaN, so that divergence is detected.
     """
     width = share.size
     weights, received = row[:width], row[width:]
     for k in range(width):
         z, q, u = weights[k], received[k], accrued * share[k]
-        # Rounding may leave u - |q| a little below 0: a weight of 0 must not move for that.
+        # u - |q| may be slightly below 0 by rounding, and must not move a weight of 0.
         from_above, from_below = u + q, u - q
         from_above = 0.0 if from_above < 0.0 else from_above
         from_below = 0.0 if from_below < 0.0 else from_below
@@ -92,16 +91,16 @@ def apply_lazy_penalty_to_row(row, share, accrued):
 
 @inner
 def step_row(row, share, gradient, eta, scaled_eta):
-    """v -= scaled_eta * gradient, scaled_eta = eta / s; unpenalised weights have no scale."""
+    """Subtract scaled_eta * gradient from v, scaled_eta = eta / s; unpenalised weights have no scale."""
     for k in range(share.size):
         row[k] -= (scaled_eta if share[k] > 0.0 else eta) * gradient[k]
 
 
 @kernel
 def apply_lazy_penalty(rows):
-    """Apply the accrued penalty to every row and return to s = 1; rows : LearnedWeights."""
+    """Apply the accrued penalty to every row and rescale them to s = 1; rows : LearnedWeights."""
     table, _, _, shares, pattern_of, counters = rows
-    accrued, scale, width = max(counters[DUE], NOTHING), counters[SCALE], shares.shape[1]
+    accrued, scale, width = max(counters[ACCRUED], MIN_ACCRUED), counters[SCALE], shares.shape[1]
     for r in range(table.shape[0]):
         row, share = table[r], shares[pattern_of[r]]
         apply_lazy_penalty_to_row(row, share, accrued)
@@ -110,13 +109,13 @@ def apply_lazy_penalty(rows):
                 factor = scale if share[k] > 0.0 else 1.0
                 row[k] *= factor
                 row[width + k] *= factor
-    counters[DUE] *= scale
+    counters[ACCRUED] *= scale
     counters[SCALE] = 1.0
 
 
 @subkernel
 def transpose_item(a, b, data, columns):
-    """Sort the entries of the positions a ... b - 1 by feature into `columns`; returns the number of features."""
+    """Sort the entries of the positions a ... b - 1 by feature into `columns`; return the number of features."""
     indptr, features, values = data.indptr, data.features, data.values
     present, first_of, index_of = columns.present, columns.first_of, columns.index_of
     n = 0
@@ -129,7 +128,7 @@ def transpose_item(a, b, data, columns):
     first_of[0] = 0
     for j in range(n):
         first_of[j + 1] += first_of[j]
-    # Each feature's start moves to its end; then all go back by one place.
+    # Each feature's start moves to its end; then all are shifted by one place.
     for t in range(b - a):
         for e in range(indptr[a + t], indptr[a + t + 1]):
             j = index_of[features[e]]
@@ -146,8 +145,8 @@ def transpose_item(a, b, data, columns):
 
 @subkernel
 def centre_scores(scores, n_states, psi):
-    """Write psi = exp(score - largest score of the position), 0 for -inf; returns the widest range of a position's
-    scores, without those of -inf."""
+    """Write psi = exp(score - largest score of the position), 0 for -inf; return the largest range of the finite scores
+    of a position."""
     length, width = scores.shape
     widest = 0.0
     for t in range(length):
@@ -169,8 +168,8 @@ def centre_scores(scores, n_states, psi):
 
 @subkernel
 def infer_item(scores, edges, weight, space, result):
-    """Write weight * node marginals and weight * expected transitions to residuals[result] and
-    counts[result] of the space."""
+    """Write weight * node marginals to space.residuals[result], and weight * expected transitions to
+    space.counts[result]."""
     length, width = scores.shape
     psi, alpha = space.psi[:length], space.alpha[:length]
     p, edge_counts = space.residuals[result, :length], space.counts[result]
@@ -201,9 +200,9 @@ def infer_item(scores, edges, weight, space, result):
 
 @subkernel(counts=False)
 def chain_residual(i, data, mask, relevance, rows, scores, space):
-    """Write the residual of a chain, weight * (marginals - what is observed), to residuals[0], and that of its
-    transitions to counts[0]. relevance : float64 (positions, K), 0 for labels that are not possible, or (0, K):
-    those of `data.targets` are, or None: there is no chain; mask : TransitionMask."""
+    """Write the residual of a chain, weight * (marginals - marginals of the observed labels), to residuals[0], and that
+    of its transitions to counts[0]. relevance : float64 (positions, K), 0 for labels that are not possible; (0, K) if
+    the labels are those of `data.targets`; None if the structure is no chain; mask : TransitionMask."""
     if relevance is None:
         return
     a, weight, length, width = data.offsets[i], data.weights[i], *scores.shape
@@ -219,7 +218,7 @@ def chain_residual(i, data, mask, relevance, rows, scores, space):
     if length > 0:
         mask_ends(scores, mask)
     residual, counts = space.residuals[0, :length], space.counts[0]
-    for result in range(2 if is_partial else 1):  # all labellings, then those that fit
+    for result in range(2 if is_partial else 1):  # all labellings, then those that the labels allow
         if result == 1:
             for t in range(length):
                 for k in range(n_states):
@@ -241,8 +240,8 @@ def chain_residual(i, data, mask, relevance, rows, scores, space):
 
 @subkernel
 def node_residual(i, data, parents, is_label, space):
-    """Write the residual of a taxonomy's item to residuals[0]: of a node weight * (P(the label is k or under it)
-    - [the target is]). parents : None where there is no taxonomy."""
+    """Write the residual of a taxonomy's item to residuals[0]: weight * (the probability that the label is node k or
+    below it - 1 if the target is, else 0). parents : None if the structure is no taxonomy."""
     if parents is None:
         return
     n_nodes = parents.size
@@ -262,7 +261,7 @@ def node_residual(i, data, parents, is_label, space):
 
 @subkernel(counts=False)
 def follow_gradient(i, data, structure, rows, gradient_steps, space):
-    """Take a gradient step on item i; returns whether the scale has become too small."""
+    """Take a gradient step on item i; return whether the scale has become too small."""
     rates, relevance, parents, columns = gradient_steps
     table, _, _, shares, pattern_of, counters = rows
     first_of, x = columns.first_of, columns.x
@@ -270,7 +269,7 @@ def follow_gradient(i, data, structure, rows, gradient_steps, space):
     scores, gradient = space.scores[: b - a], space.gradient[0]
     residual, edge_counts = space.residuals[0, : b - a], space.counts[0]
     n, n_edge_rows = transpose_item(a, b, data, columns), structure.parents.size if structure.is_chain else 0
-    first_edge, accrued = table.shape[0] - n_edge_rows, max(counters[DUE], NOTHING)
+    first_edge, accrued = table.shape[0] - n_edge_rows, max(counters[ACCRUED], MIN_ACCRUED)
     for j in range(n_edge_rows):
         columns.present[n + j] = first_edge + j
     for row in columns.present[: n + n_edge_rows]:
@@ -288,7 +287,7 @@ def follow_gradient(i, data, structure, rows, gradient_steps, space):
                 scores[t, k] += missing * table[row, k] if share[k] == 0.0 else 0.0
     chain_residual(i, data, structure.mask, relevance, rows, scores, space)
     node_residual(i, data, parents, structure.is_label, space)
-    eta = rates[ETA0] / (1.0 + counters[STEPS] / rates[ITEMS])
+    eta = rates[ETA0] / (1.0 + counters[STEPS] / rates[N_ITEMS])
     for j in range(n):
         for k in range(gradient.size):
             gradient[k] = 0.0
@@ -297,7 +296,7 @@ def follow_gradient(i, data, structure, rows, gradient_steps, space):
         step_row(table[row], shares[pattern_of[row]], gradient, eta, eta / scale)
     for row in range(first_edge, table.shape[0]):
         step_row(table[row], shares[pattern_of[row]], edge_counts[row - first_edge], eta, eta / scale)
-    counters[DUE] += eta * rates[L1] / (rates[ITEMS] * scale)
-    counters[SCALE] /= 1.0 + eta * rates[L2] / rates[ITEMS]  # the quadratic penalty's proximal step
+    counters[ACCRUED] += eta * rates[L1] / (rates[N_ITEMS] * scale)
+    counters[SCALE] /= 1.0 + eta * rates[L2] / rates[N_ITEMS]  # the quadratic penalty's proximal step
     counters[STEPS] += 1.0
-    return not counters[SCALE] > SMALLEST_SCALE
+    return not counters[SCALE] > MIN_SCALE
