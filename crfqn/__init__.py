@@ -1,6 +1,6 @@
 """crfqn: sparse structured predictors with a certified distance to the optimum.
 
-Public names load on first use, so that `import crfqn` costs next to nothing.
+Public names are imported on first use, so that `import crfqn` is fast.
 """
 
 import lazy_loader
@@ -37,7 +37,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     },
 )
 
-# What rows of tables name: losses, penalties, solvers, kinds of models.
+# Classes and functions that tables name: losses, penalties, solvers, kinds of models.
 _find, _, _names = lazy_loader.attach(
     __name__,
     submod_attrs={

@@ -1,6 +1,7 @@
-"""The types of arrays that all layers share: dense vectors, coordinates, sparse weights, screenings.
+"""Types of arrays for all layers: dense vectors, coordinates, sparse weights, screenings.
 
-A coordinate is one integer for a weight: (state k, feature f) or an edge (`objectives/linear/feature_map.py`).
+A coordinate is the integer index of a weight, of (state k, feature f) or of an edge
+(`objectives/linear/feature_map.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class SparseWeights(NamedTuple):
 
     @classmethod
     def without_zeros(cls, coords: Coords, weights: Vector) -> SparseWeights:
-        """Return the weights at some coordinates, without those that are zero."""
+        """Return the weights that are not zero, with their coordinates."""
         if np.count_nonzero(weights) == weights.size:
             return cls(coords, weights)
         stays = weights != 0
@@ -44,7 +45,8 @@ NO_WEIGHTS = SparseWeights(NO_COORDS, NO_VALUES)
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """Coordinates with a large gradient that a full gradient scan has found, sorted, and the loss's derivatives."""
+    """Sorted coordinates with a large gradient, from a pass over all coordinates, and the gradient of the loss
+    there."""
 
     coords: Coords
     gradient: Vector

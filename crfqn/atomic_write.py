@@ -1,8 +1,8 @@
-"""Atomic writing of files: a temporary file in the target's folder is written, then renamed.
+"""Atomic writing of files: writes a temporary file in the target's folder, then renames it.
 
-A crash leaves the old file or the new one, never a part of one. The next process that writes the file removes the
-temporary files of killed processes, `.NAME.<12 hex digits>.part`. A writer locks its own until it is renamed, so files
-without a lock belong to ended processes, whichever machine or container these ran on.
+A crash leaves the old file or the new one, never a part of a file. The next process that writes the file removes the
+temporary files of killed processes, `.NAME.<12 hex digits>.part`. A writer locks its temporary file until it is
+renamed, so files without a lock belong to ended processes, on this machine or another one.
 """
 
 import errno
@@ -24,8 +24,8 @@ StrPath = str | os.PathLike[str]
 
 
 def check_writable(path: StrPath) -> None:
-    """Raise ModelFileError unless a model could be written to `path` now; called before a long training. Remove
-    temporary files of killed processes."""
+    """Raise ModelFileError unless a model can be written to `path`; called before a long training. Remove the temporary
+    files of killed processes."""
     with _failing_as(ModelFileError, path):
         _remove_dead_parts(_target(path))
         with _new_part(_target(path)):
@@ -33,13 +33,13 @@ def check_writable(path: StrPath) -> None:
 
 
 def replace_file(path: StrPath, content: bytes | Iterable[bytes]) -> None:
-    """Write a file, also from pieces, in one atomic step; ModelFileError if that fails, and nothing has changed."""
+    """Write a file atomically, from bytes or pieces; if that fails, raise ModelFileError and change nothing."""
     with _failing_as(ModelFileError, path):
         _replace(_target(path), content)
 
 
 def replace_data_file(path: StrPath, content: bytes) -> None:
-    """Write a file of data in one atomic step; DataError if that fails, and nothing has changed then."""
+    """Write a data file atomically; if that fails, raise DataError and change nothing."""
     with _failing_as(DataError, path):
         _replace(_target(path), content)
 
@@ -66,7 +66,7 @@ def _failing_as(kind: type[CrfqnError], path: StrPath) -> Iterator[None]:
 
 
 def _target(path: StrPath) -> str:
-    """Return the file that a link points to, so that the link is kept; raise an error for folders and devices."""
+    """Return the file that a link points to, so that the link stays; OSError for folders and devices."""
     target = os.path.realpath(os.fspath(path))
     try:
         mode = os.stat(target).st_mode
@@ -96,18 +96,18 @@ def _open_part(target: str) -> BinaryIO:
     part = _part_prefix(target) + os.urandom(6).hex() + ".part"
     stream = open(part, "xb")  # noqa: SIM115 - closed by the caller; permissions are the usual ones
     if fcntl is not None:
-        with suppress(OSError):  # file systems without locks, where the dead stay
+        with suppress(OSError):  # without locks, temporary files of killed processes stay
             fcntl.flock(stream, fcntl.LOCK_EX)
     return stream
 
 
 def _remove_dead_parts(target: str) -> None:
-    """Remove the temporary files of `target` that killed processes have left; those of running ones are locked."""
+    """Remove the temporary files of `target` that have no lock, those of killed processes."""
     folder, prefix = os.path.split(_part_prefix(target))
     is_part = re.compile(re.escape(prefix) + r"[0-9a-f]{12}\.part").fullmatch
     left_behind: list[str] = []
     if fcntl is not None:
-        with suppress(OSError):  # a folder that may be written, but not read
+        with suppress(OSError):  # the folder is writable but not readable
             left_behind = [os.path.join(folder, name) for name in os.listdir(folder) if is_part(name)]
     for part in left_behind:
         with suppress(OSError), open(part, "r+b") as stream:

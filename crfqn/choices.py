@@ -1,8 +1,8 @@
-"""Tables of losses, penalties and data by feature, one row each: the only place that lists their names.
+"""Tables of losses, penalties and parameters by feature, the only place that lists their names.
 
-Choices of recipes and of the command line, and checks and default solvers of the estimators, are derived from these
-tables. Classes and functions are given by name (`crfqn/registry.py`) and imported when they are used.
-The class of a loss declares its capabilities (probabilities, margins, curvature; `objectives/losses/score_loss.py`).
+The choices of recipes and of the command line, and the checks and default solvers of the estimators, are derived from
+these tables. Classes and functions are given by name (`crfqn/registry.py`) and imported on first use. The class of a
+loss declares its capabilities (probabilities, margins, curvature; `objectives/losses/score_loss.py`).
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from crfqn.registry import find
 class PenaltySpec:
     """A row of the table of penalties.
 
-    description : the function of the weights that it sums up
+    description : the penalised quantities, which are summed
     class_name : the class whose `from_strengths` makes it
-    strengths : names of its strengths; the first one is varied by a regularisation path
+    strengths : names of its strengths; a regularisation path varies the first one
     norm : the norm of a row of weights, if the penalty has groups
-    has_factors : whether the class multiplies its strengths by the factors of features
-    with_groups : its class with blocks of features as groups; empty if there is none
+    has_factors : whether the strengths can be multiplied by factors of features
+    with_groups : the class for blocks of features as groups, "" if there is none
     """
 
     description: str
@@ -50,20 +50,23 @@ STRENGTHS = ("l1", "l2", "group_l1")  # of all penalties
 
 @dataclass(frozen=True)
 class ByFeatureRow:
-    """A row of the table of data by feature, parameters of estimators with a value for each feature. Their checks and
-    their texts on the command line are in `PARAMETERS`.
+    """A row of the table of parameters of estimators with a value for each feature.
 
-    noun : what messages call the values
-    in_columns : the function (what the user gave, names of the F columns or None, F) -> values by column, array (F,)
-    in_layout : the function (values by column, space, layout) -> what the penalty is made with, of all columns of the
-        training, dense ones and a constant among them, and of contexts
-    place : the field of `crfqn.penalties.penalty.Layout` that has this
-    penalties, solvers : the attribute of those rows of PENALTIES that support it; names of solvers that support it
-    without : other parameters that cannot be combined with it, and why
+    Their checks and their help are in `PARAMETERS`.
+
+    noun : the name of the values in messages
+    in_columns : the function (value of the parameter, names of the F columns or None, F) -> values by column, (F,)
+    in_layout : the function (values by column, space, layout) -> argument of the penalty, with values for all columns
+        of the training, including dense columns, a constant and contexts
+    place : the field of `crfqn.penalties.penalty.Layout` for the result of `in_layout`
+    penalties : the field of the rows of PENALTIES that says whether a penalty supports the parameter
+    solvers : names of the solvers that support it
+    without : parameters that cannot be combined with it, with the reason
     takes_dense : whether items may have a dense block
-    is_numeric, unnamed : whether the values are numbers >= 0, not labels; that of columns without a name
-    read_file : the function that reads the file that a recipe names; empty: there is none
-    help : what the help of the option says besides the description
+    is_numeric : whether the values are numbers >= 0, otherwise labels
+    unnamed : the value of columns without a name
+    read_file : the function that reads the file named in a recipe, "" if there is none
+    help : appended to the description in the help of the option
     """
 
     noun: str
@@ -98,8 +101,8 @@ class LossVariant:
     """A loss over items of one kind: with a label each, or over chains and taxonomies.
 
     class_name : the class whose `from_structure` makes it
-    solvers : if not all solvers can train it: the names of those that can, by penalty, the default first
-    bounded : the solver that trains under a bound on it instead of minimising it; empty if there is none
+    solvers : by penalty, the solvers that can train it, the default first; empty if all can
+    bounded : the solver that minimises the penalty under a bound on the loss, "" if there is none
     """
 
     class_name: str
@@ -116,10 +119,10 @@ class LossVariant:
 class LossSpec:
     """A row of the table of losses.
 
-    description : its value for an item
+    description : the loss of an item
     flat, structured : its form over items with a label each, and over chains and taxonomies, if there is one
     estimator : the estimator of flat labels that recipes train it by
-    supports_l1 : whether that estimator knows other penalties than l2
+    supports_l1 : whether that estimator has other penalties than l2
     is_shift_invariant : whether a constant added to all intercepts changes nothing
     dense_solvers : the solvers under penalties over rows if 5 % of the entries of the features are not zero, and if
         half of them are not, by their names in `ROW_PENALTY_SOLVERS` in `crfqn/solvers/automatic/auto_solver.py`
@@ -146,7 +149,7 @@ LOSSES: Mapping[str, LossSpec] = {
     "hinge": LossSpec("the largest violation of a margin, without curvature",
         LossVariant("MulticlassHinge", _FBPD, bounded="BoundedLoss"),
         LossVariant("StructuralHinge", {"l2": ("block-frank-wolfe",)})),
-    # Of dense features, each with an estimator of its own.
+    # Losses for dense features, each with its estimator.
     "generalized-least-squares": LossSpec("that of a link, in steps with one metric",
         estimator="GeneralizedLeastSquares", supports_l1=False),
     "calibrated-least-squares": LossSpec("that of a link that is learnt",
@@ -158,15 +161,12 @@ FLAT: Mapping[str, LossVariant] = {name: row.flat for name, row in LOSSES.items(
 STRUCTURED: Mapping[str, LossVariant] = {
     name: row.structured for name, row in LOSSES.items() if row.structured
 }
-# Without capabilities: for a name that the estimator's check rejects.
+# A loss without capabilities, for a name that the check of the estimator then rejects.
 UNKNOWN_LOSS = LossVariant("ScoreLoss")
 
-UNICODE_RULES, LETTER_RULES, BLANK_RULES = (
-    "unicode",
-    "letters",
-    "blanks",
-)  # rules by which texts are cut into words
-# Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.
+# Rules for cutting texts into words.
+UNICODE_RULES, LETTER_RULES, BLANK_RULES = "unicode", "letters", "blanks"
+# Words and tags at distance <= 2, pairs of neighbouring words, pairs and triples of neighbouring tags.
 CHUNKING_TEMPLATES = """
 w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1]
 pos[-2] pos[-1] pos[0] pos[1] pos[2] pos[-2]|pos[-1] pos[-1]|pos[0] pos[0]|pos[1] pos[1]|pos[2]

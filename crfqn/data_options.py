@@ -1,7 +1,7 @@
-"""The table of data and features: each key of a recipe, with its default, its check, its meaning, and its option.
+"""The keys of recipes, each with its default, check, meaning and option of the command line.
 
-`crfqn.parameters.PARAMETERS` is the table of the estimators' parameters. Recipes, their skeleton, the command line and
-the manual are derived from the two; nothing heavy is imported, as the command line loads this with every call.
+Together with the parameters of estimators in `crfqn.parameters.PARAMETERS` they define recipes, their skeleton, the
+command line and tables of the manual. Every call of `crfqn` imports this module, so it imports nothing heavy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,21 @@ from crfqn.parameters import PARAMETERS, Parameter
 
 @dataclass(frozen=True)
 class Key:
-    """A key's rule, its default (MISSING for none), and the kinds of features or structures that alone have it."""
+    """A key's rule, its default (MISSING for none), and the kinds of features or structures with this key, () for
+    all."""
 
     rule: Parameter
-    default: Any
+    default: object
     of: tuple[str, ...]
 
 
-def key(default: Any, description: str, kind: type | None = None, *, of: str = "", **limits: Any) -> Any:
-    """Declare a key of a section, by default of the kind of `default` (text where it has none); `of`: the kinds of
-    features or structure that have it, separated by blanks; `limits` as of `Parameter`."""
+def key(default: object, description: str, kind: type | None = None, *, of: str = "", **limits: Any) -> Any:
+    """Declare a key of a section.
+
+    kind : by default the type of `default`, str if there is none
+    of : the kinds of features or structure with this key, separated by blanks; "" for all
+    limits : further fields of `Parameter`
+    """
     if kind is None:
         kind = str if default is None or default is MISSING else type(default)
     return field(
@@ -33,35 +38,32 @@ def key(default: Any, description: str, kind: type | None = None, *, of: str = "
     )
 
 
-def parameter(name: str, default: Any = None, *, of: str = "", **changes: Any) -> Any:
-    """Declare a key that is a parameter of the estimators; `changes` are those of its row in the table."""
+def parameter(name: str, default: object = None, *, of: str = "", **changes: Any) -> Any:
+    """Declare a key that is a parameter of the estimators; `changes` replace fields of its `Parameter`."""
     rule = replace(PARAMETERS[name], **changes)
     return field(default=default, metadata={"key": Key(rule, default, tuple(of.split()))})
 
 
 def keys_in(cls: type, kind: str | None = None) -> dict[str, Key]:
-    """Return the keys of a section by name, or those that it has for a kind of features or structure."""
+    """Return the keys of a section by name, all or those for a kind of features or structure."""
     declared = {rule.name: rule.metadata["key"] for rule in fields(cls) if "key" in rule.metadata}
     return {name: key for name, key in declared.items() if kind is None or not key.of or kind in key.of}
-
-
-def _is_class_weight(value: Any) -> bool:
-    return isinstance(value, Mapping) or value in ("none", "balanced")
 
 
 # fmt: off
 @dataclass(frozen=True)
 class SplitSection:
-    """Split of the items: a seeded `permutation`, its first `train` items for training, or the data's own (`given`)."""
+    """Split of the items: the first `train` items of a seeded `permutation` are for training, or the split is
+    `given`."""
 
-    kind: str = key(MISSING, "given: the parts of the data set itself; permutation: `train` items of a seeded order",
+    kind: str = key(MISSING, "given: the split of the data set; permutation: `train` items of a seeded order",
         choices=("permutation", "given"))
     seed: int | None = key(None, "seed of the permutation", int, low=0)
     train: int | None = key(None, "number of items of the permutation for training", int, low=1)
 
 
-def _are_names(value: Any) -> bool:
-    """Return whether a value names a file, or several."""
+def _are_names(value: object) -> bool:
+    """Return whether a value is the name of a file, or a list of names."""
     names = value if isinstance(value, list) else [None]
     return isinstance(value, str) or all(isinstance(name, str) and name for name in names)
 
@@ -71,10 +73,10 @@ FILE_NAMES: dict[str, Any] = {"kind": object, "accepts": _are_names, "expects": 
 
 @dataclass(frozen=True)
 class DataSection:
-    """Source of the data: a dataset of the registry, or training and test files beside the recipe.
+    """Source of the data: a registered dataset, or training and test files relative to the recipe.
 
-    The files are in the `format` that is named (`readers/registry.py`), or that their names tell; else CRFsuite's text
-    for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
+    `format` (`readers/registry.py`) is by default that of the files' names, otherwise CRFsuite's text for `attributes`,
+    columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
     """
 
     dataset: str = key("", "a name of `crfqn data list`, instead of files")
@@ -98,31 +100,31 @@ class DataSection:
         "that begin with # and a blank, if the file shows that they are no tokens", str)
     encoding: str = key("utf-8", "encoding of the files; bytes: UTF-8, with other bytes kept as they are")
     split: SplitSection = SplitSection("given")
-    tokens: Any = None  # no key: the tokenizer that cuts raw text for the recipe's model
+    tokens: Any = None  # not a key: the tokenizer of raw text for the recipe's model
 
     def names(self, part: str) -> list[str]:
-        """Return the names of the files for "train", "test" or "dev", as they are given."""
+        """Return the names of the files for "train", "test" or "dev"."""
         names = getattr(self, part)
         return [names] * bool(names) if isinstance(names, str) else list(names)
 
 
 @dataclass(frozen=True)
 class FeaturesSection:
-    """Features of the observations; every kind has keys of its own.
+    """Features of the observations; each kind has different keys.
 
-    `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
-    over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern
-    file of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
-    the word (the first column) with its beginning, its end and its shape, the words around it, and the other columns
-    with their neighbours, see `crfqn.data.templates.windows`. `given`: the numbers of the data, if need be each
-    feature divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
+    `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: features that the data lists. `windows`: templates
+    over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern file of
+    CRF++ or Wapiti, relative to the recipe, and `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
+    the word (the first column) with its prefix, suffix and shape, the words around it, and the other columns with their
+    neighbours, see `crfqn.data.templates.windows`. `given`: the numbers of the data, optionally with each feature
+    divided by its largest absolute value in the training part (`max-abs`). `text`: counts of words, see
     `crfqn.model.texts.Words`. `table`: columns of numbers and of texts, see
     `crfqn.model.tables.Table`.
     """
 
     kind: str = key(MISSING, "kind of features",
         choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text", "table"))
-    threshold: float = key(1.0, "least grey value of a pixel that counts as on", of="pixel-pairs")
+    threshold: float = key(1.0, "minimum grey value of a pixel that counts as on", of="pixel-pairs")
     bias: bool = key(True, "whether to add a feature that is always on", of="pixel-pairs")
     columns: str = key("", "names of the columns before the label; default: those of the file, w pos for windows",
         of="windows templates words")
@@ -135,25 +137,25 @@ class FeaturesSection:
         of="templates")
     min_count: int = key(1, "leave out features that occur at fewer positions than this", low=1,
         of="attributes templates words")
-    n_hashed: int | None = key(None, "number of columns that the features are hashed into; they have no names "
-        "then", int, low=1,
+    n_hashed: int | None = key(None, "number of columns that the features are hashed into; hashed features have no "
+        "names", int, low=1,
         of="templates words")
-    scale: str = key("none", "max-abs divides each feature by its largest size in the training part",
+    scale: str = key("none", "max-abs divides each feature by its largest absolute value in the training part",
         choices=("none", "max-abs"), of="given")
     weighting: str = key("tf-idf", "value of a word in a text", choices=("tf-idf", "count", "binary"), of="text")
-    words: str = key("unicode", "how texts are cut into words: by the rules of Unicode, or at blanks for texts that "
-        "have been cut", choices=(UNICODE_RULES, BLANK_RULES), of="text")
+    words: str = key("unicode", "how texts are split into words: by the rules of Unicode, or at blanks for texts that "
+        "are tokenized", choices=(UNICODE_RULES, BLANK_RULES), of="text")
     norm: str = key("l2", "l2 scales each text to length 1", choices=("l2", "none"), of="text")
     min_df: int = key(1, "leave out words that occur in fewer texts than this", low=1, of="text")
     sublinear_tf: bool = key(False, "1 + log(count) instead of counts", of="text")
 
     @property
     def column_names(self) -> list[str]:
-        """Names of the columns that are read, without the label; [] for all that the data have."""
+        """Names of the columns that are read, without the label; [] for all columns of the data."""
         return (self.columns or ("w pos" if self.kind == "windows" else "")).split()
 
 
-OF_TEMPLATES = ("templates", "words")  # kinds of features that the model makes itself
+OF_TEMPLATES = ("templates", "words")  # kinds of features that the model computes from columns
 OF_COLUMNS = ("windows", *OF_TEMPLATES)
 FEATURES_OF = {
     "chain": ("pixel-pairs", "attributes", *OF_COLUMNS),
@@ -163,9 +165,12 @@ FEATURES_OF = {
 
 @dataclass(frozen=True)
 class StructureSection:
-    """Structure of the labels: `chain` (a label a position), `taxonomy` and `flat` (one a document), or `ranking`
-    (several, separated by commas). For data of one's own, `taxonomy` names a file beside the recipe
-    (`read_taxonomy_file`), or else labels are paths, their parts separated by `separator`."""
+    """Structure of the labels: `chain` (a label per position), `taxonomy` and `flat` (a label per document), or
+    `ranking` (several labels per document, separated by commas).
+
+    For files, `taxonomy` names a file with the tree, relative to the recipe (`read_taxonomy_file`); otherwise labels
+    are paths whose parts are separated by `separator`.
+    """
 
     kind: str = key("chain", "structure of the labels", choices=(*FEATURES_OF,))
     labels: str = parameter("labels", "leaves", of="taxonomy")
@@ -178,9 +183,9 @@ OF_ITEMS = "taxonomy flat ranking"
 
 @dataclass(frozen=True)
 class ObjectiveSection:
-    """Objective of the training: loss and penalty, which weights a chain may have, intercepts and weights of classes.
+    """Objective of the training: loss and penalty, the weights that a chain may have, intercepts and class weights.
 
-    Strengths that are not given are those that the estimator has by default; l1 and group_l1 may be "auto".
+    Strengths that are not given have the defaults of the estimator; l1 and group_l1 may be "auto".
     """
 
     l1: float | str | None = parameter("l1")
@@ -197,14 +202,15 @@ class ObjectiveSection:
     all_possible_transitions: bool = parameter("all_possible_transitions", True, of="chain")
     fit_intercept: bool = parameter("fit_intercept", False, of=OF_ITEMS)
     penalize_intercept: bool = parameter("penalize_intercept", False, of=OF_ITEMS)
-    class_weight: str | Mapping[str, float] = parameter("class_weight", "none", accepts=_is_class_weight,
+    class_weight: str | Mapping[str, float] = parameter("class_weight", "none", 
+        accepts=lambda value: isinstance(value, Mapping) or value in ("none", "balanced"),
         expects='"none", "balanced" or a section of labels and weights')
 
 
 @dataclass(frozen=True)
 class SolverSection:
-    """Solver and when it stops; keys beyond these (`settings`) are parameters of the estimator, which checks them, and
-    a table `settings` of the solver's own."""
+    """Solver and stopping rules; `settings` has all other keys, parameters of the estimator and a table `settings` with
+    those of the solver."""
 
     name: str = parameter("solver", "auto", kind=str)
     tol: float | str = parameter("tol", "auto", low=None, above=0.0)
@@ -215,7 +221,7 @@ class SolverSection:
 
 @dataclass(frozen=True)
 class OutputSection:
-    """File to which `crfqn train` saves the model, relative to the working folder; empty: `<name>.crfqn`."""
+    """File to which `crfqn train` saves the model, relative to the working folder; `<name>.crfqn` if empty."""
 
     path: str = key("", "the model file; default: NAME.crfqn")
 
@@ -233,9 +239,15 @@ SECTIONS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class Option:
-    """A key as an option of the command line: its section ("" for none) and name, its heading in the help, and its help
-    ("": that of the parameter of the estimators with this name, and `more`). `takes_several`: it may be given again;
-    `is_number`: no word may replace the number; `kind`: the type of an option that is no key."""
+    """An option of the command line.
+
+    section, key : the key of recipes that it sets; section "" for none
+    panel : the heading in the help
+    help : its help, "" for the description of the estimators' parameter `key`, followed by `more`
+    takes_several : whether it may be given several times
+    is_number : whether words such as auto are refused
+    kind : the type of an option that is not a key
+    """
 
     section: str
     key: str
@@ -247,7 +259,7 @@ class Option:
     kind: type = str
 
 
-COMMAND_LINE = "command line"  # in messages, the file name of a recipe made from options
+COMMAND_LINE = "command line"  # the file name, in messages, of a recipe made from options
 FORMAT_HELP = (
     "The format of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; "
     "default: by their names."
@@ -261,7 +273,7 @@ DATA_OPTIONS: dict[str, Option] = {
         "A file to score the model on, with --data; several files as for --data.", takes_several=True),
     "format": Option("data", "format", "Data", FORMAT_HELP),
     "structure": Option("structure", "kind", None,
-        "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by the format."),
+        "The structure of the labels, with --data: chain, flat, taxonomy or ranking; default: by the format."),
     "label": Option("data", "label", None,
         "The column with the labels, with --data: the name or number (from 1) of a table's column, a key of JSON "
         "objects, or a field of CoNLL-U (xpos, misc:NER). Default: label, tag, ...; if rows are items also class, "
@@ -270,7 +282,7 @@ DATA_OPTIONS: dict[str, Option] = {
         "Columns of a table to leave out, with --data: names or numbers, as A,B.", takes_several=True),
     "header": Option("data", "header", "Data",
         "Whether the first line of a table has the names of the columns, with --data. Default: yes, unless one of its "
-        "cells is a number, is empty, or occurs again beside or below it."),
+        "cells is a number, is empty, or occurs again in its row or column."),
     "taxonomy": Option("structure", "taxonomy", "Data",
         "A file with the tree of the labels, with --data: a line `parent child` for each edge. Without it labels are "
         "paths like a/b/c."),
@@ -292,7 +304,7 @@ DATA_OPTIONS: dict[str, Option] = {
         "windows (--templates), templates (--templates FILE), attributes, text, given, table (default for tables "
         "without texts: numbers as they are, each distinct text of another column as a feature)."),
     "words": Option("features", "words", "Features",
-        "How texts are cut into words, with --data: unicode (default), or blanks for texts that have been cut."),
+        "How texts are split into words, with --data: unicode (default), or blanks for texts that are tokenized."),
     "templates": Option("features", "templates", "Features",
         'Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".'),
     "transitions": Option("features", "transitions", "Features",
@@ -303,11 +315,11 @@ DATA_OPTIONS: dict[str, Option] = {
         "Hash the features into this number of columns, with --data: less memory, no names."),
 }  # fmt: skip
 DEV_PANEL = "Start, and score on --dev"
-# Those of `crfqn train` alone.
+# Options of `crfqn train` only.
 DEV_OPTIONS: dict[str, Option] = {
     "start": Option("", "start", DEV_PANEL,
         "Start from the weights of this model file, of crfqn or another tool, for the labels and features (by name) "
-        "that both have; other weights start from zero.", kind=Path),
+        "in both; other weights start from zero.", kind=Path),
     "dev": Option("data", "dev", None,
         "A labelled file in the format of the training data. The training stops when the score on it no longer "
         "improves, and the model has the weights with the best score.", takes_several=True),

@@ -1,4 +1,4 @@
-"""The public datasets: `dataset(name)` and `list_datasets()`; they are read in `crfqn/readers/datasets.py`."""
+"""The public datasets: `dataset(name)` and `list_datasets()`, defined in `crfqn/readers/datasets.py`."""
 
 import lazy_loader
 

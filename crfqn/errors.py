@@ -1,7 +1,7 @@
 """The errors and warnings of crfqn.
 
-The message of an error is one sentence: what was expected, what came, and where. Each error derives from the
-built-in exception that a caller would try first, so `except ValueError` works too.
+The message of an error is one sentence: what was expected, what came, and where. Each error also derives from the
+usual built-in exception, so that `except ValueError` works, too.
 """
 
 import math
@@ -20,9 +20,9 @@ _warns_of_items: ContextVar[bool] = ContextVar("_warns_of_items", default=True)
 
 
 class CrfqnError(Exception):
-    """Base of every error that crfqn raises on purpose. Long messages are cut in the middle (`messages.bounded`)."""
+    """Base class of the errors of crfqn. Long messages are cut in the middle (`messages.bounded`)."""
 
-    def __init__(self, message: str = "", *others: Any) -> None:
+    def __init__(self, message: str = "", *others: object) -> None:
         super().__init__(bounded(message), *others)
 
 
@@ -31,13 +31,13 @@ class InputError(CrfqnError, ValueError):
 
 
 class ModelFileError(CrfqnError, ValueError):
-    """A model file that is damaged, foreign or of a newer format."""
+    """A model file that is damaged, of another program or of a newer format."""
 
 
 class ModelFileMissingError(ModelFileError, FileNotFoundError):
-    """A model file that is not there."""
+    """A model file that does not exist."""
 
-    __new__ = FileNotFoundError.__new__  # type: ignore[assignment] # of its built-in bases the one with fields
+    __new__ = FileNotFoundError.__new__  # type: ignore[assignment] # the base class with fields
 
 
 class NotOpenError(InputError, RuntimeError):
@@ -57,7 +57,7 @@ class DataUnavailableError(DataError):
 
 
 class RecipeError(CrfqnError, ValueError):
-    """A recipe that is missing, malformed or asks for something unknown."""
+    """A recipe that is missing, malformed or has unknown settings."""
 
 
 class UnsupportedObjectiveError(InputError):
@@ -65,7 +65,7 @@ class UnsupportedObjectiveError(InputError):
 
 
 class CrfqnWarning(UserWarning):
-    """Base of the warnings of crfqn about data, models and files, bounded as errors are."""
+    """Base class of the warnings of crfqn about data, models and files; long messages are cut, as those of errors."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(bounded(message))
@@ -76,38 +76,38 @@ class CommentWarning(CrfqnWarning):
 
 
 class EmptyModelWarning(CrfqnWarning):
-    """A model all of whose penalised weights are zero: its penalty is too strong for the data."""
+    """A model whose penalised weights are all zero, because the penalty is too strong for the data."""
 
 
 class RepeatedFileWarning(CrfqnWarning):
-    """A file that is named twice in a set of files; its items count once."""
+    """A file that occurs twice in a set of files; its items count once."""
 
 
 class ColumnWarning(CrfqnWarning):
-    """A column of features or labels that seems to hold something else: most of its texts are different,
-    its numbers count rows or characters, or two of its labels differ in blanks alone."""
+    """A column of features or labels that seems to be something else: nearly all texts are different, its numbers count
+    rows or characters, or two labels differ only in blanks."""
 
 
 class TokenWarning(CrfqnWarning):
-    """Text that is tokenized differently from the training data: tokens of another form, or a tokenizer that gets less
+    """Text that is tokenized differently from the training data: tokens have another form, or the tokenizer gets less
     than 98 % of the training tokens right."""
 
 
 class UnknownFeaturesWarning(CrfqnWarning):
-    """Items to label that have no feature with a weight, `n_items` of them: their labels do not depend on them. Or,
-    with `n_items` 0, a column none of whose values is in the model, though items have other features."""
+    """`n_items` items without a feature that has a weight, so that their labels do not depend on them; or, with
+    `n_items` 0, a column none of whose values is in the model, in items with other features."""
 
     def __init__(self, message: str, n_items: int) -> None:
         super().__init__(message)
         self.n_items = n_items
 
 
-def check_count(name: str, value: Any, most: float = math.inf, or_none: bool = False) -> Any:
-    """Return the value of a count parameter; InputError unless it is an integer from 1 to `most`, or
-    None if that is allowed."""
+def check_count(name: str, value: Any, largest: float = math.inf, or_none: bool = False) -> Any:
+    """Return the value of a count parameter; InputError unless it is an integer from 1 to `largest`, or None if that is
+    allowed."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not (is_whole and 1 <= value <= most) and not (or_none and value is None):
-        limit = ">= 1" if most == math.inf else f"from 1 to {most}"
+    if not (is_whole and 1 <= value <= largest) and not (or_none and value is None):
+        limit = ">= 1" if largest == math.inf else f"from 1 to {largest}"
         raise InputError(f"{name}: expected {'None or ' * or_none}an integer {limit}, got {shorten(value)}")
     return None if value is None else int(value)
 
@@ -128,9 +128,11 @@ def warns_of_items() -> bool:
 
 
 def warn_caller(message: str | Warning, category: type[Warning] = CrfqnWarning) -> None:
-    """Warn at the line that called this package; before Python 3.12 at the line that calls this function. That a
-    warning cannot be shown is no error."""
-    with suppress(OSError, ValueError, AttributeError):  # of stderr; no warning that is made an error is one
+    """Warn at the line that called this package, before Python 3.12 at the line that calls this function.
+
+    A warning that cannot be written is not an error.
+    """
+    with suppress(OSError, ValueError, AttributeError):  # errors of stderr, not warnings turned into errors
         if sys.version_info >= (3, 12):
             warnings.warn(message, category, skip_file_prefixes=_packages())
         else:
@@ -138,6 +140,6 @@ def warn_caller(message: str | Warning, category: type[Warning] = CrfqnWarning) 
 
 
 def _packages() -> tuple[str, ...]:
-    """Return the folders of this package, and of scikit-learn, whose wrappers may be between a caller and us."""
+    """Return the folders of this package and of scikit-learn, whose wrappers may call this package."""
     paths = (getattr(sys.modules.get(name), "__file__", None) for name in ("crfqn", "sklearn"))
     return tuple(os.path.dirname(path) + os.sep for path in paths if path)

@@ -1,26 +1,32 @@
-"""Messages: short forms of values, with their type and without control characters, and the stream for messages."""
+"""Messages: short representations of values without control characters, places of items, and the message stream."""
+
+from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # C0, DEL and C1; the separators of lines and paragraphs; embeddings, overrides and isolates of direction.
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-# Characters of a message: enough for what was expected (at its beginning) and what to do (at its end).
+# Characters of a message: enough for the expected value at its beginning and the advice at its end.
 MAX_MESSAGE_LENGTH, KEPT_BEGINNING, KEPT_END = 1_500, 1_000, 400
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """Return a value as text with its type, "None" for None."""
     return "None" if value is None else f"{shorten(value)} of type {type(value).__name__}"
 
 
-def shorten(value: Any) -> str:
+def shorten(value: object) -> str:
     """Return the representation of a value, cut to 60 characters."""
     is_long = isinstance(value, int) and abs(value) >= 10**40
     text = "an integer of 40 digits or more" if is_long else repr(value)
@@ -28,25 +34,25 @@ def shorten(value: Any) -> str:
 
 
 def hint(name: object, known: Iterable[object]) -> str:
-    """Return "; did you mean NAME?" with the known name that is most similar to a text, or "" if none is similar."""
-    import difflib  # which takes milliseconds that labelling does not need
+    """Return "; did you mean NAME?" with a known name that is similar to a text, or "" if none is similar."""
+    import difflib  # imported here, as it takes milliseconds
 
     names = {each.lower(): each for each in map(str, known)}
     close = difflib.get_close_matches(str(name).lower(), names, n=1)
     return f"; did you mean {names[close[0]]}?" if close else ""
 
 
-# Returns the place of an item, or of one of its positions, in words.
+# Returns the place of an item, or of a position in it, in words.
 Where = Callable[[int, int | None], str]
 
 
 def numbered(item: int, position: int | None = None) -> str:
-    """Return the numbers of an item and of a position in it, `item 3, position 7` (both from 0)."""
+    """Return the place of an item, or of a position in it, by numbers from 0: `item 3, position 7`."""
     return f"item {item}" if position is None else f"item {item}, position {position}"
 
 
-TRAINING_PART, VALIDATION_PART = "training", "validation"  # parts of the data of a training
-# How messages name the items of each part; the part at hand is that of TRAINING_PART.
+TRAINING_PART, VALIDATION_PART = "training", "validation"  # parts of the training data
+# The functions that name the items of each part in messages; TRAINING_PART is also used for the data of predictions.
 _places: ContextVar[Mapping[str, Where]] = ContextVar("_places", default={})  # noqa: B039
 
 
@@ -57,8 +63,12 @@ def place_of(item: int, position: int | None = None) -> str:
 
 @contextmanager
 def named_places(where: Where | None, validation: Where | None = None) -> Iterator[None]:
-    """Let `place_of` name the items of the data that are at hand, and those of a training's validation part, by other
-    functions than their numbers; None: by numbers. A `with` must not contain a `yield`, whose caller would use them."""
+    """Set the functions by which `place_of` and `validation_places` name items, None for their numbers.
+
+    where, validation : for the current data, and for the validation part of a training
+
+    The `with` block must not contain a `yield`, because the caller would use these functions, too.
+    """
     parts = {TRAINING_PART: where, VALIDATION_PART: validation}
     token = _places.set({part: place for part, place in parts.items() if place is not None})
     try:
@@ -67,33 +77,35 @@ def named_places(where: Where | None, validation: Where | None = None) -> Iterat
         _places.reset(token)
 
 
-def places_among(items: Any, where: Where | None = None) -> Where:
-    """Return the places of a selection, whose item i is the one of number items[i] of all; `where` are the places of
-    all, by default those of the data at hand."""
+def places_among(items: Sequence[int] | NDArray[np.integer], where: Where | None = None) -> Where:
+    """Return the function that names the items of a selection, in which item i is item items[i] of all.
+
+    where : names the items of all, by default those of the current data
+    """
     of_all = where or _places.get().get(TRAINING_PART, numbered)
     return lambda item, position: of_all(int(items[item]), position)
 
 
 def validation_places() -> Where:
-    """Return the places of the validation part of the training at hand."""
+    """Return the function that names the items of the validation part of the current training."""
     return _places.get().get(
         VALIDATION_PART, lambda item, position: f"{VALIDATION_PART}: {numbered(item, position)}"
     )
 
 
-def printable(text: Any) -> str:
-    r"""Return the text with its control characters written out, `\x1b`, `\u2028`; other text stays as it is."""
+def printable(text: object) -> str:
+    r"""Return the text with its control characters escaped, `\x1b`, `\u2028`."""
     return CONTROL_CHARACTERS.sub(written_out, str(text))
 
 
 def written_out(match: re.Match[str]) -> str:
-    r"""Return a control character of a match as Python writes it, `\x1b`."""
+    r"""Return the escape sequence of a matched control character, `\x1b`."""
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def bounded(text: str) -> str:
-    """Return a message without its middle if it is too long, for example if it quotes a line of the input."""
+    """Return a message, without its middle if it is too long, as when it quotes a line of the input."""
     if len(text) <= MAX_MESSAGE_LENGTH:
         return text
     n_left_out = len(text) - KEPT_BEGINNING - KEPT_END
@@ -101,9 +113,11 @@ def bounded(text: str) -> str:
 
 
 class MessageStream:
-    """`sys.stderr` for messages and displays. Text that cannot be written is dropped, so that no training ends if
-    stderr is a pipe without a reader, on a full disk, closed, None (programs with windows), or an object of the program
-    that lacks a method."""
+    """`sys.stderr` for messages and displays; text that cannot be written is dropped.
+
+    So a training does not fail if stderr is a pipe without a reader, on a full disk, closed, None (in programs with
+    windows), or an object that lacks a method.
+    """
 
     @property
     def encoding(self) -> str:
@@ -111,7 +125,7 @@ class MessageStream:
         return getattr(sys.stderr, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        """Write a text, if that can be done."""
+        """Write a text, if possible."""
         with suppress(Exception):
             try:
                 sys.stderr.write(text)
@@ -120,7 +134,7 @@ class MessageStream:
         return len(text)
 
     def flush(self) -> None:
-        """Flush what was written, if that can be done."""
+        """Flush stderr, if possible."""
         with suppress(Exception):
             sys.stderr.flush()
 
@@ -131,7 +145,7 @@ class MessageStream:
         return False
 
     def fileno(self) -> int:
-        """Return the number of stderr's file; OSError without one."""
+        """Return the file descriptor of stderr; OSError if there is none."""
         try:
             return sys.stderr.fileno()
         except (AttributeError, ValueError) as error:
@@ -142,5 +156,5 @@ MESSAGES = MessageStream()
 
 
 def tell(text: str) -> None:
-    """Print a message to stderr, if it can be shown."""
+    """Print a message to stderr, if possible."""
     print(text, file=MESSAGES, flush=True)

@@ -1,7 +1,7 @@
-"""Numbers as files, options and models of other tools spell them.
+"""Parsing of numbers in files, options and models of other tools.
 
 Python also accepts `1_0`, digits of other scripts, surrounding white space, `nan` and `infinity`. In a file these are
-damage, a word, or a missing value, and must not become a number without an error.
+damage, words, or missing values, and must not become numbers without an error.
 """
 
 import math
@@ -12,8 +12,8 @@ BLANKS = " \t"
 
 
 def number_in(text: str) -> float:
-    """Return the decimal number that a text spells, `-1.5` or `2e-3`, infinite if it is too large; NaN for any other
-    text, and if there are blanks around it."""
+    """Return the decimal number of a text, such as `-1.5` or `2e-3`, infinite if it is too large; NaN for any other
+    text, including numbers with surrounding blanks."""
     try:
         return math.nan if text.strip(NUMBER_CHARACTERS) else float(text)
     except ValueError:
@@ -21,8 +21,8 @@ def number_in(text: str) -> float:
 
 
 def whole_number_in(text: str) -> int:
-    """Return the integer that a text spells in decimal digits, with an optional sign; ValueError for any other text,
-    and for thousands of digits."""
+    """Return the integer of a text of decimal digits with an optional sign; ValueError for any other text, and for
+    thousands of digits."""
     if text.strip(f"{DECIMAL_DIGITS}+-"):
         raise ValueError(f"expected a whole number, got {text[:60]!r}")
     return int(text)

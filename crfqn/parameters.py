@@ -1,7 +1,7 @@
-"""Parameters of the estimators, each declared once: what it may be, and what it means in a few words.
+"""Parameters of the estimators, each declared once with its meaning and its allowed values.
 
-The estimators' checks and documentation, the keys of recipes, the options of the command line and the manual's table
-of parameters (docs/estimators.md) are derived from these rows. Defaults are in the signatures of the estimators.
+The checks and the documentation of the estimators, the keys of recipes, the options of the command line and the table
+of parameters in docs/estimators.md are derived from these rows. Defaults are in the signatures of the estimators.
 """
 
 import inspect
@@ -27,12 +27,18 @@ VALUE_WORDS = {float: "a finite number", int: "an integer", bool: "True or False
 
 @dataclass(frozen=True)
 class Parameter:
-    """A row of the table: a parameter's meaning (`description`), its values, and `words` for them if these are not
-    enough; `details` are further sentences for the documentation of classes: when to change it.
+    """A row of the table of parameters.
 
-    kind object means that only the estimator can check the value, unless `accepts` can. `low`, `above` and `below`
-    limit a number, >=, > and <; `words` may be given in its place. `reader` parses a text of the command line, if the
-    option may be given several times.
+    description : the meaning
+    kind : the type; object if only `accepts` or the estimator can check the value
+    choices : the allowed strings
+    low, above, below : limits of a number, >=, > and <
+    words : strings that are allowed instead of a number
+    is_optional : whether None is allowed
+    expects : the allowed values in words, for messages
+    accepts : returns whether a value is allowed, for kind object
+    details : further sentences for the documentation of classes, such as when to change the parameter
+    reader : parses a text of the command line, if the option may be given several times
     """
 
     description: str
@@ -48,7 +54,7 @@ class Parameter:
     details: str = ""
     reader: Callable[[str], Any] | None = None
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Return whether the parameter may have this value."""
         if (value is None and self.is_optional) or (isinstance(value, str) and value in self.words):
             return True
@@ -61,7 +67,7 @@ class Parameter:
         if isinstance(value, bool) or not isinstance(value, Integral if self.kind is int else Real):
             return False
         number: Any = value
-        may_be_infinite = self.kind is int or bool(self.expects)  # as a limit may
+        may_be_infinite = self.kind is int or bool(self.expects)  # for limits
         return (
             (may_be_infinite or -math.inf < number < math.inf)
             and (self.low is None or number >= self.low)
@@ -71,7 +77,7 @@ class Parameter:
 
     @property
     def limit(self) -> str:
-        """The limit of a number in words, " >= 0"."""
+        """The limit of a number as text, " >= 0"."""
         if self.low is None and self.above is None:
             return ""
         return f" > {self.above:g}" if self.low is None else f" >= {self.low:g}"
@@ -84,12 +90,12 @@ class Parameter:
         words = ["None"] * self.is_optional + [*map(repr, self.words)]
         return f"{', '.join(words)} or {text}" if words else text
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Raise InputError unless the parameter may have this value."""
         if not self.allows(value):
             raise InputError(f"{name}: expected {self.expected}, got {value!r}")
 
-    def documentation(self, name: str, default: Any) -> str:
+    def documentation(self, name: str, default: object) -> str:
         """Return the parameter's entry in the documentation of a class, indented as docstrings of classes are."""
         values = (
             f"{{{', '.join(map(json.dumps, self.choices))}}}"
@@ -110,10 +116,9 @@ class Parameter:
 
 
 def with_parameter_documentation(cls: type[_Class]) -> type[_Class]:
-    """Return an estimator's class with its parameters documented by its table PARAMETERS.
+    """Insert the documentation of parameters, from the class's table PARAMETERS, into the docstring of an estimator.
 
-    In the class's docstring a line `{name}` is replaced by the entry of this parameter, `{others}` by those of all
-    parameters that have no entry yet.
+    A line `{name}` is replaced by the entry of this parameter, `{others}` by those of all parameters without an entry.
     """
     rows: Mapping[str, Parameter] = cls.PARAMETERS  # type: ignore[attr-defined]
     defaults = {each.name: each.default for each in fields(cls) if each.init}  # type: ignore[arg-type]
@@ -130,12 +135,12 @@ def with_parameter_documentation(cls: type[_Class]) -> type[_Class]:
     return cls
 
 
-def _is_flag(value: Any) -> bool:
+def _is_flag(value: object) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")  # numpy's
 
 
 def read_class_weight(text: str) -> str | dict[str, float]:
-    """Return "balanced", or weights by label, of `label=weight,label=weight`; InputError for anything else."""
+    """Parse "balanced", or weights by label, `label=weight,label=weight`; InputError for anything else."""
     if text == "balanced":
         return text
     weights = {}
@@ -152,16 +157,15 @@ def read_class_weight(text: str) -> str | dict[str, float]:
 
 
 def read_factors(text: str) -> dict[str, float]:
-    """Return factors by name, of `name=factor`, or of a file of lines with a name and its factor, separated by blanks;
-    InputError for anything else."""
+    """Parse `name=factor`, or a file whose lines are a name and its factor, separated by blanks; InputError for
+    anything else."""
     name, _, text_of_factor = text.rpartition("=")
     factor = number_in(text_of_factor.strip(BLANKS))
     return read_factor_file(text) if not name or math.isnan(factor) else {name: factor}
 
 
 def read_factor_file(path: str | os.PathLike[str]) -> dict[str, float]:
-    """Return the factors of a file of lines with a name and its factor, separated by blanks; InputError names the
-    line."""
+    """Read a file whose lines are a name and its factor, separated by blanks; InputError names the line."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().split("\n")
@@ -184,16 +188,11 @@ def read_factor_file(path: str | os.PathLike[str]) -> dict[str, float]:
     return factors
 
 
-def is_interval(value: Any) -> bool:
-    """Return whether a value is a number of steps, or of seconds such as "30s"; a string may have steps, too."""
+def is_interval(value: object) -> bool:
+    """Return whether a value is a number of steps, as integer or string, or of seconds such as "30s"."""
     if isinstance(value, str):
         return re.fullmatch(r"\d+(\.\d+)?s|0*[1-9]\d*", value) is not None
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
-
-
-def is_seed(value: Any) -> bool:
-    """Return whether a value is a seed of numpy's, or draws numbers itself."""
-    return 0 <= int(value) < 2**32 if isinstance(value, Integral) else hasattr(value, "randint")
 
 
 _OPTIONAL: dict[str, Any] = {"is_optional": True}
@@ -321,7 +320,9 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
     "n_threads": Parameter("number of threads; default: all cores", **_COUNT, **_OPTIONAL,
         details="The result does not depend on it, bit by bit."),
     "random_state": Parameter("seed of what is drawn at random", **_OPTIONAL,
-        expects="an integer or a RandomState", accepts=is_seed, details='It orders the items with '
+        expects="an integer or a RandomState", 
+        accepts=lambda value: 0 <= int(value) < 2**32 if isinstance(value, Integral) else hasattr(value, "randint"),
+        details='It orders the items with '
         'solver="sgd". None is a seed as well: results are reproducible.'),
     "verbose": Parameter("1 shows progress on stderr", expects="a whole number",
         accepts=lambda value: isinstance(value, Integral) or _is_flag(value)),
@@ -368,8 +369,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
     "cache_size": Parameter("megabytes for cached values of the kernel", float, above=0.0),
 })  # fmt: skip
 
-# Parameters that are options of the command line, by the headings of `crfqn train --help`: those without a heading are
-# changed first. All others need Python, or have an option or a key of a recipe by another name.
+# Parameters that are options of the command line, by the headings of `crfqn train --help`; those without a heading are
+# changed first. Other parameters are only for Python, or have an option or a key of recipes with another name.
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "": ("l1", "l2", "max_seconds", "n_threads"),
     "Loss and penalty": (
@@ -383,12 +384,12 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "early_stopping", "validation_fraction", "n_iter_no_change", "basis", "generator", "batch_size", "update",
         "n_rounds", "inner_iter"),
 })  # fmt: skip
-# Names of options that are not the parameter's own.
+# Names of options that differ from the name of the parameter.
 OPTION_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"max_seconds": ("--max-time", "--max-seconds"), "n_threads": ("--threads",)}
 )
 
-# Parameters of other libraries: the equivalent one of this package, if the class has it, and in words.
+# Parameters of other libraries: the equivalent parameter here, if the class has it, and advice in words.
 NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType({
     **dict.fromkeys(("c1", "rho1"), ("l1", "l1, the same number")),
     **dict.fromkeys(("c2", "rho2"), ("l2", "l2, twice the number: the penalty is l2/2 |w|^2")),
@@ -410,7 +411,7 @@ NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType({
         ("patience", "fit(validation=(X, y)), with scoring and patience")),
     "model_filename": ("checkpoint", "save(path) of the fitted model"),
     "n_estimators": ("n_rounds", "n_rounds"),
-    # of those that have CRFsuite's names, or scikit-learn's
+    # for classes with the names of CRFsuite or scikit-learn
     "l1": ("c1", "c1"),
     "l2": ("c2", "c2, half the number"),
     "max_iter": ("max_iterations", "max_iterations"),
@@ -420,8 +421,8 @@ NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType({
 
 
 def refuse_unknown(name: str, known: Collection[str], given: Iterable[str]) -> None:
-    """Raise TypeError for the first parameter given to the class `name` that is not `known`: the message names
-    the equivalent of another library's parameter, or else the most similar name."""
+    """Raise TypeError for the first parameter given to the class `name` that is not `known`; the message names the
+    equivalent of another library's parameter, or a similar name."""
     for parameter in given:
         if parameter not in known:
             equivalent, words = NAMES_ELSEWHERE.get(parameter, ("", ""))
@@ -431,8 +432,8 @@ def refuse_unknown(name: str, known: Collection[str], given: Iterable[str]) -> N
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """Return the known name that is most similar to a name, in words; short ones match with half of the letters."""
-    import difflib  # which takes milliseconds that labelling does not need
+    """Return a known name that is similar to a name, with half of the letters equal, or a list of all known names."""
+    import difflib  # imported here, as it takes milliseconds
 
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return close[0] if close else f"one of {', '.join(known)}"
@@ -450,26 +451,28 @@ def check_nonnegative(name: str, value: object) -> None:
 
 
 def refuse_unknown_parameters(cls: type, named: dict[str, Any]) -> None:
-    """Raise TypeError, naming the parameter that is meant, if the class does not have a parameter of `named`."""
+    """Raise TypeError, with the intended parameter, if the class does not have a parameter in `named`."""
     parameters = [*inspect.signature(cls.__init__).parameters.values()][1:]  # type: ignore[misc]
-    if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):  # as a subclass may have
+    if all(
+        parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters
+    ):  # subclasses may have **parameters
         refuse_unknown(cls.__name__, [parameter.name for parameter in parameters], named)
 
 
 class NamedParameters:
-    """Mixin of estimators that are no `Estimator`, which checks the names of parameters itself."""
+    """Mixin that checks the names of parameters, for estimators that do not derive from `Estimator`."""
 
-    def __new__(cls, *values: Any, **named: Any) -> Self:
+    def __new__(cls, *values: object, **named: object) -> Self:
         refuse_unknown_parameters(cls, named)
         return super().__new__(cls)
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; InputError, naming the one that is meant, for another name. Returns the estimator."""
+    def set_params(self, **params: object) -> Self:
+        """Set parameters; return the estimator. InputError, with the intended name, for an unknown name."""
         return set_known_parameters(super(), self.get_params(), params)  # type: ignore[attr-defined]
 
 
 def set_known_parameters(estimator: Any, known: Collection[str], params: Mapping[str, Any]) -> Any:
-    """Set parameters by the `set_params` of scikit-learn that `estimator` has; InputError for one that is not known."""
+    """Set parameters by the `set_params` of scikit-learn, of `estimator`; InputError for an unknown parameter."""
     for name in params:
         if name.partition("__")[0] not in known:
             equivalent, words = NAMES_ELSEWHERE.get(name, ("", ""))

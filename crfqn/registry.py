@@ -1,7 +1,7 @@
-"""Classes and functions by name, for tables whose rows are read before the classes are imported.
+"""Classes and functions by name, so that tables can name them before they are imported.
 
-`crfqn/__init__.py` registers each name with its file, which is imported when the name is first used. So a folder can
-use a class of a folder above it, such as a method of a paper.
+`crfqn/__init__.py` registers each name with its module, which is imported when the name is first used. So a folder can
+use a class of a higher layer, such as a method of a paper.
 """
 
 from __future__ import annotations

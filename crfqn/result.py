@@ -1,16 +1,17 @@
-"""The result of a run: its status, the solution with its certificate, and the trace of progress."""
+"""The result of a run: its status, the solution with its certificate, and the trace of its progress."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-OPTIMUM_TOL = 1e-3  # the tolerance for the optimum itself: of proofs and of paths
-MAX_SHOWN_GAP = 0.1  # show the certified gap with an estimate if it is below this
+OPTIMUM_TOL = (
+    1e-3  # the default relative tolerance if the optimum itself is needed, for certificates and paths
+)
+MAX_SHOWN_GAP = 0.1  # largest relative gap that is informative enough to be shown
 SCALING_ADVICE = "scale the features to similar sizes, and look for items that are far larger than the others"
 
 
@@ -20,7 +21,7 @@ class Status(Enum):
     CONVERGED = "converged: the objective is proved to be within the tolerance of the optimum"
     ESTIMATED = "converged: within the tolerance of the optimum by estimate, not proved"
     WITHIN_BOUND = (
-        "converged: the penalty is proved to be within the tolerance of its least value, "
+        "converged: the penalty is proved to be within the tolerance of its minimum, "
         "and the loss exceeds its bound by no more than the tolerance"
     )
     AT_FLOOR = (
@@ -43,17 +44,17 @@ class Status(Enum):
 
     @property
     def is_success(self) -> bool:
-        """Whether the tolerance was reached, by a proof or by an estimate, or the absolute floor."""
+        """Whether the tolerance, proved or estimated, or the absolute floor was reached."""
         return self in (Status.CONVERGED, Status.WITHIN_BOUND, Status.ESTIMATED, Status.AT_FLOOR)
 
     @property
     def is_standstill(self) -> bool:
-        """Whether the method could not continue, before it reached the tolerance or without an estimate."""
+        """Whether the method could make no further progress before the tolerance was reached."""
         return self in (Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
 
     @property
     def is_end(self) -> bool:
-        """Whether the method ended at the optimum of an objective, or as near to it as it can come."""
+        """Whether the method ended at the optimum of an objective, or as near to it as possible."""
         return self.is_standstill or (self.is_success and self is not Status.WITHIN_BOUND)
 
     @property
@@ -68,12 +69,12 @@ class Status(Enum):
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the run was ended before its method had finished, so that it can be continued."""
+        """Whether the run was stopped before its method had finished, so that it can be continued."""
         return self.is_at_limit or self.is_by_user
 
     @property
     def is_regular(self) -> bool:
-        """Whether the run ended as intended by its method, so that no warning is needed."""
+        """Whether the method ended as intended, so that no warning is needed."""
         return self.is_success or self in (Status.LEARNED, Status.STAGES_MADE, Status.HELD_OUT)
 
 
@@ -91,9 +92,9 @@ class Progress:
     passes : inference passes over the data so far; a pass over a sample counts as its fraction of the data
     seconds : since the run started
     is_screening : whether gap and violation are over all coordinates
-    sample_fraction : the fraction of the items that `value` is over; below 1 in the warm-up on a sample, whose rows
-        are not in traces
-    n_wrong : positions that were labelled wrongly in the epoch, by a method that learns from mistakes; else None
+    sample_fraction : the fraction of the items in `value`; below 1 in the warm-up on a sample, whose rows are not in
+        traces
+    n_wrong : positions with wrong labels in the epoch, for methods that learn from mistakes; else None
     estimated_gap : estimate of (value - optimum) / value from the recent decrease (`solvers/stopping.py`), no bound;
         nan until there are enough steps
     held_out_score : the latest score of the validation items, nan without any
@@ -116,14 +117,14 @@ class Progress:
     n_bytes: int = 0
 
 
-def _column(name: str, doc: str) -> Any:
+def _column(name: str, doc: str) -> property:
     """Return a property that collects a field of `Progress` over the rows of a trace."""
     return property(lambda trace: np.array([getattr(row, name) for row in trace.rows]), doc=doc)
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The run as arrays of equal length, one entry a row of `Progress`."""
+    """The progress of a run as arrays of equal length, with an entry for each row of `Progress`."""
 
     rows: list[Progress] = field(default_factory=list)
 
@@ -149,8 +150,12 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """Scores of validation items in the course of a training: `best` of the returned weights and its `iteration`, all
-    (`iterations`, `scores`), and whether training stopped because none was better (`is_patience_over`)."""
+    """Scores of validation items during a training.
+
+    best, iteration : the score of the returned weights, and their iteration
+    iterations, scores : all scores
+    is_patience_over : whether training stopped because no later score was better
+    """
 
     metric: str
     best: float
@@ -175,12 +180,12 @@ class Result:
     gap : certified relative gap, nan if no certificate exists (no penalty)
     estimated_gap : estimate of the same distance from the recent decrease and the coordinates outside the working set,
         no bound; never above `gap`, nor above the certificate under an assumption on the size of unpenalised weights;
-        nan if there were too few steps
+        nan if there were not enough steps
     violation : largest KKT violation over all coordinates at the last full check
     status : the reason for the end of the run
     passes, n_iter, seconds : the cost: inference passes over the data, iterations, time
     trace : the progress, one row an iteration
-    n_proved_zeros : how many of the zeros are proved to be zeros of the optimum; None if nothing can be proved, or if
+    n_proved_zeros : the number of zeros that are proved to be zero at the optimum; None if nothing can be proved, or if
         the run was stopped early
     excess : if the loss is constrained by a bound, max(loss - bound, 0) / bound; `value` is the penalty then
     tol : the requested tolerance, nan if it is not known
@@ -207,7 +212,7 @@ class Result:
     is_doubtful: bool = False
 
     def __repr__(self) -> str:
-        """Return the outcome in a line, without the weights and the trace."""
+        """Return the result in a line, without the weights and the trace."""
         gaps = f"gap={self.gap:.3g}, estimated_gap={self.estimated_gap:.3g}"
         return (
             f"Result({self.status.name}, value={self.value:.8g}, {gaps}, n_nonzero={self.coords.size}, "
@@ -216,7 +221,7 @@ class Result:
 
     @property
     def has_informative_gap(self) -> bool:
-        """Whether the certified gap is small enough to be shown: it proves that the optimum is near."""
+        """Whether the certified gap is small enough to be shown."""
         return self.gap <= MAX_SHOWN_GAP
 
     @property

@@ -1,8 +1,8 @@
-"""Limits of time that long computations check themselves: passes over the data, sweeps, searches.
+"""Time limits that long computations check: passes over the data, sweeps, searches.
 
-The loop around a solver checks its limits after each step (`solvers/minimize.py`). A step over much data may take
-longer than the limit, so code that calls compiled code repeatedly calls `check_time` in between. A limit belongs to the
-thread that has opened it: only this thread checks it, not the tasks of a pool.
+The loop around a solver checks the limits after each step (`solvers/minimize.py`). A step over much data may take
+longer than the limit, so code that calls compiled code repeatedly calls `check_time` in between. A limit belongs to
+the thread that opened it; tasks of a pool do not check it.
 """
 
 from __future__ import annotations
@@ -12,27 +12,29 @@ import threading
 import time
 from types import TracebackType
 
-GRACE_SECONDS = 0.4  # seconds beyond a limit: a step that ends within them is not lost
+GRACE_SECONDS = 0.4  # after a limit; a step that ends within them is not lost
 
-_of_thread = threading.local()  # .limits : those that are open, from the outermost on
+_of_thread = threading.local()  # .limits : the open limits, the outermost first
 
 
 class TimeIsUp(BaseException):
-    """Raised by `check_time`; the code that opened the limit keeps the result so far. It is no `Exception`, as
-    KeyboardInterrupt is none: no other code may catch it."""
+    """Raised by `check_time`; the code that opened the limit keeps the result so far.
+
+    It is not an `Exception`, like KeyboardInterrupt, so that no other code catches it.
+    """
 
 
 class TimeLimit:
-    """Context manager that limits the computation of this thread to so many seconds from now on, None for no limit.
+    """Context manager that limits the computation of this thread to a number of seconds from now, None for no limit.
 
-    is_answered : whether the code that opens it catches TimeIsUp; computations within open limits of their own
-    grace : seconds beyond the limit after which `check_time` raises TimeIsUp
+    is_answered : whether the code that opens the limit catches TimeIsUp; if not, inner limits end the computation
+    grace : seconds after the limit at which `check_time` raises TimeIsUp
     """
 
     def __init__(self, seconds: float | None, is_answered: bool = True, grace: float = GRACE_SECONDS) -> None:
         self.is_answered, self.grace = is_answered, grace
         self.end = math.inf if seconds is None else time.perf_counter() + seconds
-        self.was_met = False  # whether a check has noticed its end
+        self.was_met = False  # whether a check has found that the time is up
 
     def is_over(self) -> bool:
         """Return whether the time is up now."""
@@ -56,8 +58,8 @@ def open_limits() -> list[TimeLimit]:
 
 
 def check_time() -> None:
-    """Raise TimeIsUp if a limit of this thread was over `grace` seconds ago; once for a limit, as its owner still has
-    to keep the result so far."""
+    """Raise TimeIsUp if a limit of this thread was reached `grace` seconds ago; only once for each limit, as its owner
+    then stores the result."""
     limits = open_limits()
     for limit in limits if limits and limits[-1].is_answered else ():
         if limit.end < math.inf and not limit.was_met and time.perf_counter() >= limit.end + limit.grace:

@@ -8,14 +8,7 @@ import numba
 import pytest
 from rich.console import Console
 
-from crfqn.progress import (
-    HEADING,
-    WATCHED_HEADING,
-    ProgressDisplay,
-    format_record,
-    heading,
-    telling_of_compilation,
-)
+from crfqn.progress import ProgressDisplay, format_record, heading, telling_of_compilation
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,7 @@ def test_a_line_has_every_field():
     line = format_record(StandIn())
     numbers = ["3", "54,880.567", "1.2e-03", "4.5e-04", "5.00e-01", "12,345", "2,415", "7.5", "1.00"]
     assert line.split() == numbers
-    assert len(line) == len(HEADING) < 80
+    assert len(line) == len(heading()) < 80
 
 
 def test_a_sample_shows_its_fraction_and_an_estimate():
@@ -71,7 +64,7 @@ def test_unknown_gap_is_a_dash():
 
 def test_a_log_has_whole_lines_in_a_narrow_console():
     text = run(log_console(), [0.0])
-    assert text.splitlines() == [HEADING, format_record(StandIn(iteration=0, seconds=0.0))]
+    assert text.splitlines() == [heading(), format_record(StandIn(iteration=0, seconds=0.0))]
 
 
 @pytest.mark.parametrize(("duration", "most"), [(0.4, 3), (10, 16), (1000, 40), (36000, 640)])
@@ -100,8 +93,8 @@ def test_terminal_shows_a_live_line():
 
 def test_narrow_terminal_cuts_lines():
     text = run(terminal_console(width=30), [0.0])
-    assert HEADING[:27] in text
-    assert HEADING not in text
+    assert heading()[:27] in text
+    assert heading() not in text
 
 
 def test_the_terminal_comes_back_after_an_error():
@@ -142,8 +135,8 @@ def test_epochs_without_a_value_show_their_mistakes():
 
 def test_the_score_of_validation_items_has_a_column():
     line = format_record(StandIn(held_out_score=0.91237), is_watched=True)
-    assert len(line) == len(WATCHED_HEADING) < 80
-    assert line[: WATCHED_HEADING.index("validation") + 10].endswith("0.9124")
+    assert len(line) == len(heading(is_watched=True)) < 80
+    assert line[: heading(is_watched=True).index("validation") + 10].endswith("0.9124")
     assert format_record(StandIn(), is_watched=True).split()[4] == "-"
 
 
