@@ -115,7 +115,7 @@ def train(objective: Any, l1: float, processor: Callable[[], float]) -> TimedRun
     run = TimedRun(result, time.perf_counter() - clock, processor() - before)
     if isinstance(objective.executor, WorkerParts):
         tally = objective.executor.workers.tally
-        run.n_bytes = tally.total - n_bytes
+        run.n_bytes = tally.sent + tally.received - n_bytes
         run.n_rounds = tally.n_questions / len(objective.parts)
     return run
 

@@ -37,7 +37,7 @@ from harness.problems import take
 from harness.report import Record, Table, number, write_json
 
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import SHARES
+from crfqn.estimators.automatic import NOISE_FACTORS
 from crfqn.regularization_path.path import prepare_path
 
 STEP = 4.0  # between two strengths
@@ -100,7 +100,7 @@ def measure(name: str, source: TunedSet, seconds: float, l2_share: float = 0.0) 
     X, y = take(source.items.X_train, train), take(source.items.y_train, train)
     varied = source.varied if source.varied != "l2" else "l1"
     with prepare_path(source.model(), X, y, path_parameter=varied) as prepared:
-        noise, largest = prepared.automatic / SHARES[varied], prepared.l1_max
+        noise, largest = prepared.automatic / NOISE_FACTORS[varied], prepared.l1_max
     if source.varied == "l2":  # a feature's curvature at zero weights: beyond, next to nothing is learnt
         noise = largest = noise**2
     penalty = f"l1, l2 = {l2_share:g} l1" if l2_share else source.varied
@@ -210,7 +210,7 @@ class Publisher:
         choices: dict[str, Any] = {"validation": curve.tuned["strength"]}
         if self.varied != "group_l1":  # 1 is no strength for rows: next to none on many sets, and slow
             choices["one"] = 1.0
-        if self.varied in SHARES:
+        if self.varied in NOISE_FACTORS:
             choices["auto"] = "auto"
         fits = [self.fit(source, chosen_by, l1) for chosen_by, l1 in choices.items()]
         write_json(self.file(name), {"curve": asdict(curve), "fits": fits})
@@ -238,7 +238,7 @@ class Publisher:
             alike = [curve for curve in curves if curve.penalty == penalty]
             if len(alike) > 1:
                 tables.append(rules_table(penalty, alike))
-            if len(alike) > 1 and penalty in SHARES:
+            if len(alike) > 1 and penalty in NOISE_FACTORS:
                 tables.append(left_out_table(penalty, RULES[0], alike))
         details = (curve_table(curve).markdown(3) for curve in curves)
         page = "\n\n".join([*(table.markdown() for table in tables), *details, facts()])
@@ -284,7 +284,7 @@ def rules_table(penalty: str, curves: list[Curve]) -> Table:
 
 def left_out_table(penalty: str, rule: Rule, curves: list[Curve]) -> Table:
     """The constant that all other sets would have chosen, and what it loses."""
-    share, rows = SHARES[penalty], []
+    share, rows = NOISE_FACTORS[penalty], []
     for curve, (constant, lost) in zip(curves, rule.left_out(curves), strict=True):
         with_share = curve.lost_at(share * rule.quantity(curve))
         rows.append([curve.name, f"{constant:.3g}", f"{lost:+.2f}", f"{with_share:+.2f}"])

@@ -22,7 +22,7 @@ from crfqn.data.items import Handover, check_weighted_labels
 from crfqn.data.label_arrays import labels_like
 from crfqn.data.model_file import check_model_name
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
-from crfqn.estimators.checkpoint import FILE as CHECKPOINT
+from crfqn.estimators.checkpoint import CHECKPOINT_FILE
 from crfqn.messages import named_places
 from crfqn.model.texts import tokenizer_of
 from crfqn.readers.datasets import dataset
@@ -152,7 +152,7 @@ def noted_files(recipe: Recipe, output: Path | None, checkpoint: str | None = No
     command_files.read(files_of(recipe))
     checkpoint = checkpoint or recipe.solver.settings.get("checkpoint")
     if checkpoint is not None:
-        command_files.claim(Path(checkpoint) / CHECKPOINT)
+        command_files.claim(Path(checkpoint) / CHECKPOINT_FILE)
     check_model_name(output or recipe.output_path)
     if output is None:
         command_files.write(recipe.output_path)

@@ -1,4 +1,4 @@
-"""CRF: sklearn-crfsuite's estimator, its parameters, methods and attributes, over `ChainCRF`."""
+"""CRF: the estimator of sklearn-crfsuite, with its parameters, methods and attributes, trained by `ChainCRF`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,10 @@ class TrainedFile:
     keep_tempfiles : bool, whether to keep a temporary file
     """
 
-    def __init__(self, filename: Any, keep_tempfiles: bool) -> None:
+    def __init__(self, filename: str | None, keep_tempfiles: bool) -> None:
         self.name, self.auto, self.keep_tempfiles = filename, filename is None, bool(keep_tempfiles)
 
-    def hold(self, model: Any) -> None:
+    def ensure_written(self, model: ChainCRF) -> None:
         """Write a fitted chain to a temporary file unless there is a file."""
         if self.name is None:
             descriptor, self.name = tempfile.mkstemp(".crfsuite", "model")
@@ -66,12 +66,12 @@ class TrainedFile:
             self._delete()
             self.name = None
 
-    refresh = cleanup  # `crf.modelfile` has a new file then
+    refresh = cleanup  # `crf.modelfile` then writes a new file
 
 
-def _of_tagger(answer: Callable[[CrfsuiteTagger], Any], description: str) -> Any:
-    """Return a property of CRF: `answer(tagger)`, None before a fit."""
-    return property(lambda crf: answer(crf.tagger_) if crf.__sklearn_is_fitted__() else None, doc=description)
+def _tagger_property(value: Callable[[CrfsuiteTagger], object], description: str) -> property:
+    """Return a property of CRF: `value(tagger)`, None before a fit."""
+    return property(lambda crf: value(crf.tagger_) if crf.__sklearn_is_fitted__() else None, doc=description)
 
 
 @dataclass(eq=False, repr=False)
@@ -92,23 +92,23 @@ class CRF(NamedParameters, BaseEstimator):
         Strengths of the penalties.
     max_iterations : int
         Default as in CRFsuite: no limit with "lbfgs", 1000 with "l2sgd", 100 epochs with the others. An iteration is a
-        step of `ChainCRF`'s solver, worth several of CRFsuite's: most trainings end before 50 of them. There is no
+        step of `ChainCRF`'s solver, which decreases the objective as much as several of CRFsuite's. There is no
         warning if a limit that was set ends the training; see `training_log_.message`.
     delta : float, optional
-        Stop when objective - optimum <= delta * objective by estimate (`ChainCRF`'s `tol`). By default
-        training stops when further steps would hardly improve accuracy (`tol="auto"`), earlier than CRFsuite with its
-        default; 1e-5 gives the optimum.
+        Stop when objective - optimum <= delta * objective, by estimate (`ChainCRF`'s tolerance). By default the
+        training stops when further steps would hardly improve accuracy, earlier than CRFsuite with its default. With
+        1e-5 the result is the optimum.
     c : float, default 1
-        Largest step of "pa". Its types without slack (`pa_type` 0, no largest step) and I (1, the default) are
-        supported, with their defaults (`error_sensitive`, `averaging`).
+        Largest step of "pa". `pa_type` may be 0 (no largest step) or 1 (the default), with the default values of
+        `error_sensitive` and `averaging`.
     variance, gamma : float, default 1
-        Of "arow": the initial variance of each weight, and the tradeoff: a larger gamma gives smaller steps.
+        For "arow": the initial variance of each weight, and the trade-off. A larger gamma gives smaller steps.
     verbose : bool
         Show progress on stderr.
     model_filename : str, optional
-        Where `fit` writes the model in CRFsuite's format; before a fit the model is read from there.
+        The file to which `fit` writes the model, in CRFsuite's format. Before a fit the model is read from it.
     keep_tempfiles : bool, default False
-        Whether the temporary file of `modelfile` outlives this object.
+        Whether to keep the temporary file of `modelfile` when this object is deleted.
     num_memories, epsilon, period, linesearch, max_linesearch, trainer_cls
         No effect, like parameters that begin with `calibration_`; a warning is given if one of them is set.
 
@@ -134,34 +134,34 @@ class CRF(NamedParameters, BaseEstimator):
     ['word:a', 'word:cat', 'word:dog', 'word:the']
     """
 
-    algorithm: Any = None
-    min_freq: Any = None
-    all_possible_states: Any = None
-    all_possible_transitions: Any = None
-    c1: Any = None
-    c2: Any = None
-    max_iterations: Any = None
-    num_memories: Any = None
-    epsilon: Any = None
-    period: Any = None
-    delta: Any = None
-    linesearch: Any = None
-    max_linesearch: Any = None
-    calibration_eta: Any = None
-    calibration_rate: Any = None
-    calibration_samples: Any = None
-    calibration_candidates: Any = None
-    calibration_max_trials: Any = None
-    pa_type: Any = None
-    c: Any = None
-    error_sensitive: Any = None
-    averaging: Any = None
-    variance: Any = None
-    gamma: Any = None
-    verbose: Any = False
-    model_filename: Any = None
-    keep_tempfiles: Any = False
-    trainer_cls: Any = None
+    algorithm: str | None = None
+    min_freq: float | None = None
+    all_possible_states: bool | None = None
+    all_possible_transitions: bool | None = None
+    c1: float | None = None
+    c2: float | None = None
+    max_iterations: int | None = None
+    num_memories: int | None = None
+    epsilon: float | None = None
+    period: int | None = None
+    delta: float | None = None
+    linesearch: str | None = None
+    max_linesearch: int | None = None
+    calibration_eta: float | None = None
+    calibration_rate: float | None = None
+    calibration_samples: int | None = None
+    calibration_candidates: int | None = None
+    calibration_max_trials: int | None = None
+    pa_type: int | None = None
+    c: float | None = None
+    error_sensitive: bool | None = None
+    averaging: bool | None = None
+    variance: float | None = None
+    gamma: float | None = None
+    verbose: bool | int = False
+    model_filename: str | None = None
+    keep_tempfiles: bool = False
+    trainer_cls: type | None = None
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: those of `ChainCRF`."""
@@ -172,7 +172,13 @@ class CRF(NamedParameters, BaseEstimator):
         is_file = self.model_filename is not None and os.path.isfile(self.model_filename)
         return hasattr(self, "model_") or is_file
 
-    def fit(self, X: Iterable[Any], y: Iterable[Any], X_dev: Any = None, y_dev: Any = None) -> CRF:
+    def fit(
+        self,
+        X: Iterable[Any],
+        y: Iterable[Any],
+        X_dev: Iterable[Any] | None = None,
+        y_dev: Iterable[Any] | None = None,
+    ) -> CRF:
         """Train on sequences and their labels.
 
         Parameters
@@ -195,7 +201,7 @@ class CRF(NamedParameters, BaseEstimator):
         if self.model_filename is not None:
             check_writable(self.model_filename)
         is_listed = isinstance(X, LISTS) and all(isinstance(item, LISTS) for item in X)
-        items: Any = X if is_listed else attributes(X)
+        items: Sequence[Any] = list(X) if is_listed else attributes(X)
         labels = _label_lists(y)
         if len(items) != len(labels):
             raise InputError(f"expected labels for {len(items)} items, got {len(labels)} lists of labels")
@@ -204,30 +210,32 @@ class CRF(NamedParameters, BaseEstimator):
         sequences, zeros = _encode([items[i] for i in stays])
         features = ObservedFeatures(0.0 if self.min_freq is None else self.min_freq, zeros)
         with warnings.catch_warnings():
-            if self.max_iterations is not None:  # an intended limit; CRFsuite does not warn either
+            if (
+                self.max_iterations is not None
+            ):  # the user set this limit; CRFsuite does not warn of it either
                 warnings.filterwarnings("ignore", re.escape(Status.MAX_ITER.value), ConvergenceWarning)
             fit_observed(chain, sequences, [labels[i] for i in stays], features)
-        self.__dict__.pop("_modelfile", None)  # of the model before
+        self.__dict__.pop("_modelfile", None)  # the file of the previous model
         self.model_: ChainCRF = chain
         self.training_log_ = TrainingLog.from_model(chain)
-        if X_dev is not None:
-            y_dev = _label_lists(y_dev)
-            names = dict.fromkeys([*chain.classes_.tolist(), *flatten(y_dev)])
-            self.training_log_.evaluate(names, y_dev, self.predict(X_dev).tolist())
+        if X_dev is not None and y_dev is not None:
+            true = _label_lists(y_dev)
+            names = dict.fromkeys([*chain.classes_.tolist(), *flatten(true)])
+            self.training_log_.evaluate(names, true, self.predict(X_dev).tolist())
         if self.model_filename is not None:
             crfsuite.write(chain, self.model_filename)
         return self
 
     def predict(self, X: Iterable[Any]) -> NDArray[np.object_]:
-        """Return the best labels of each item: an array of lists, one an item, whatever their lengths."""
+        """Return the best labels of each item: a 1-D array with a list for each item."""
         return self._model().predict(X)
 
-    def predict_single(self, xseq: Any) -> list:
+    def predict_single(self, xseq: Iterable[object]) -> list:
         """Return the best labels of one item."""
         return self.predict([xseq])[0]
 
     def predict_marginals(self, X: Iterable[Any]) -> NDArray[np.object_]:
-        """Return the probabilities of the labels: an array of lists, one an item, of a dict for each position."""
+        """Return the probabilities of the labels: an array with a list for each item, of a dict for each position."""
         model = self._model()
         labels = model.classes_.tolist()
         tables = model.predict_marginals(X)
@@ -235,7 +243,7 @@ class CRF(NamedParameters, BaseEstimator):
         marginals[:] = [[dict(zip(labels, row, strict=True)) for row in table.tolist()] for table in tables]
         return marginals
 
-    def predict_marginals_single(self, xseq: Any) -> list[dict[Any, float]]:
+    def predict_marginals_single(self, xseq: Iterable[object]) -> list[dict[Any, float]]:
         """Return the probabilities of the labels at each position of one item."""
         return self.predict_marginals([xseq])[0]
 
@@ -245,8 +253,8 @@ class CRF(NamedParameters, BaseEstimator):
 
     @property
     def tagger_(self) -> CrfsuiteTagger | None:
-        """The model under the names of `pycrfsuite.Tagger`, the same object until another fit; like the
-        attributes that depend on it, None before a fit."""
+        """The model with the methods of `pycrfsuite.Tagger`, the same object until the next fit. Before a fit it is
+        None, as are the attributes that depend on it."""
         if not self.__sklearn_is_fitted__():
             return None
         model = self._model()
@@ -255,14 +263,14 @@ class CRF(NamedParameters, BaseEstimator):
             self._tagger = model.current_model, CrfsuiteTagger(model)
         return self._tagger[1]
 
-    classes_ = _of_tagger(CrfsuiteTagger.labels, "The labels.")
-    size_ = _of_tagger(CrfsuiteTagger.size, "Bytes of the model in CRFsuite's format.")
-    attributes_ = _of_tagger(lambda tagger: tagger.weights[1], "The attributes that have a weight.")
-    num_attributes_ = _of_tagger(lambda tagger: len(tagger.weights[1]), "The number of `attributes_`.")
-    state_features_ = _of_tagger(
+    classes_ = _tagger_property(CrfsuiteTagger.labels, "The labels.")
+    size_ = _tagger_property(CrfsuiteTagger.size, "Bytes of the model in CRFsuite's format.")
+    attributes_ = _tagger_property(lambda tagger: tagger.weights[1], "The attributes that have a weight.")
+    num_attributes_ = _tagger_property(lambda tagger: len(tagger.weights[1]), "The number of `attributes_`.")
+    state_features_ = _tagger_property(
         lambda tagger: tagger.info().state_features, "Weights of (attribute, label) that are not 0."
     )
-    transition_features_ = _of_tagger(
+    transition_features_ = _tagger_property(
         lambda tagger: tagger.info().transitions, "Weights of (label, next label) that are not 0."
     )
 
@@ -272,18 +280,18 @@ class CRF(NamedParameters, BaseEstimator):
         if not hasattr(self, "_modelfile"):
             self._modelfile = TrainedFile(self.model_filename, self.keep_tempfiles)
         if hasattr(self, "model_"):
-            self._modelfile.hold(self.model_)
+            self._modelfile.ensure_written(self.model_)
         return self._modelfile
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_modelfile", "_tagger")  # at the first access
-        return {name: value for name, value in super().__getstate__().items() if name not in made}
+        cached = ("_modelfile", "_tagger")
+        return {name: value for name, value in super().__getstate__().items() if name not in cached}
 
     def _model(self) -> ChainCRF:
-        """Return the fitted chain; NotFittedError if there is none, and no file to read it from."""
+        """Return the fitted chain; NotFittedError if there is neither a chain nor a file to read it from."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("this CRF is not fitted yet: call fit, or name a file by model_filename")
-        if not hasattr(self, "model_"):
+        if not hasattr(self, "model_") and self.model_filename is not None:
             self.model_ = crfsuite.read(self.model_filename)
         return self.model_
 
@@ -302,13 +310,15 @@ def _label_lists(y: Iterable[Any]) -> list[list]:
 
 
 def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
-    """Return items in columns that are named by their attributes, and the entries of value 0, which CRFsuite counts as
-    occurrences. Dicts and lists of strings are read directly: a dict of attributes for each position would take longer
-    than some trainings."""
+    """Return items in columns named by their attributes, and the entries of value 0, which CRFsuite counts as
+    occurrences. Dicts and lists of strings are read directly, because making a dict of attributes for each position
+    takes longer than some trainings."""
     items = items if can_be_read_again(items) else attributes(items)
     try:
         rows, vocabulary = growing_rows(items, ATTRIBUTE_SEPARATOR)
-    except InputError:  # bytes, positions of another kind, or invalid items, for which this raises the error
+    except (
+        InputError
+    ):  # bytes, other kinds of positions, or invalid items, for which `attributes` raises the error
         items = attributes(items)
         rows, vocabulary = growing_rows(items)
     vocabulary = Vocabulary(vocabulary.names, has_attributes=True)

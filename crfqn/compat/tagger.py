@@ -1,4 +1,5 @@
-"""sklearn-crfsuite's `tagger_` and `training_log_`: a model that labels one sequence, and the log of its training."""
+"""The tagger and the training log of sklearn-crfsuite: a model that labels one sequence, and the log of its
+training."""
 
 from __future__ import annotations
 
@@ -47,11 +48,11 @@ class CrfsuiteTagger(tagger.Tagger):
         return self._opened is model
 
     @staticmethod
-    def _open(path: ModelSource) -> Any:
+    def _open(path: ModelSource) -> ChainCRF:
         return interchange.read(path)
 
-    def set(self, xseq: Any) -> None:
-        """Take a sequence for `tag`, `probability` and `marginal`."""
+    def set(self, xseq: object) -> None:
+        """Set the sequence for `tag`, `probability` and `marginal`."""
         super().set(attributes([xseq])[0])
 
     @cached_property

@@ -1,4 +1,4 @@
-"""`flatten`, where sklearn-crfsuite has it."""
+"""`flatten`, under the module name that it has in sklearn-crfsuite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training on the workers of a Dask cluster: shards of the items there, their sum here."""
+"""Training on a Dask cluster: workers hold shards of the items, and the client adds up their objectives."""
 
 from crfqn.distributed.objective import distributed_objective
 

@@ -1,9 +1,9 @@
-"""A shard of the items, on the worker that holds it: it answers questions about points that it keeps.
+"""A shard of the items on a worker, which answers questions about points.
 
-`Shard` is an actor of Dask. A point is made of what the client sends the first time that it asks about it (weights, or
-their changes), and its weights are then the same to the bit as the client's; its scores
-are always computed from all of them, so that a shard that is read again on another worker gives the same numbers. The
-point keeps its residual until the client drops its own handle: further questions take no further inference.
+`Shard` is a Dask actor. With the first question about a point, the client sends its weights or their changes; the
+shard's weights are equal to the client's to the bit. Scores are computed from all weights, so a shard that another
+worker reads again gives the same numbers. A point keeps its residual until the client drops its handle, so that
+further questions need no inference.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from crfqn.errors import InputError
 from crfqn.objectives.part import Part, PartPoint
 from crfqn.threads import Pool, single_threaded_blas
 
-Make: TypeAlias = Callable[[], Part]
+MakePart: TypeAlias = Callable[[], Part]
 
 
 class Sample(NamedTuple):
-    """Every `stride`-th item of a shard from the `first` on; number : of the sample of all items, to let it go."""
+    """Every `stride`-th item of a shard from the `first` on; number : of the sample over all shards, to release it."""
 
     number: int
     first: int
     stride: int
 
 
-EVERY = Sample(-1, 0, 1)
+ALL_ITEMS = Sample(-1, 0, 1)
 
 
 class Changed(NamedTuple):
-    """Weights by what is new in them since those before: coordinates that have left, others with their values."""
+    """Differences from the previous weights: `gone` coordinates are 0 now, the others have new values."""
 
     gone: Coords
     coords: Coords
@@ -43,38 +43,37 @@ class Changed(NamedTuple):
 class Question(NamedTuple):
     """A question to a shard.
 
-    sample : of which items
-    what, args : a function of a module, asked of the shard's objective, or of its `point`; coordinates None: those of
-        the question before
-    point, origin : the point's number, and how to make it if it is new
+    sample : the items that it is about
+    what, args : a module's function, called with the shard's part or its `point`; args[0] is None for the coordinates
+        of the previous question
+    point, origin : the number of the point, and its weights or their changes if the point is new
     released : numbers of points and samples that the client has dropped
     """
 
     sample: Sample
     what: Callable[..., Any]
-    args: tuple[Any, ...]
+    args: tuple[object, ...]
     point: int | None = None
     origin: SparseWeights | Changed | None = None
     released: tuple[int, ...] = ()
 
 
 class Halved(NamedTuple):
-    """A matrix that is symmetric to the bit, as its rows up to the diagonal."""
+    """The lower triangle of a matrix that is symmetric to the bit."""
 
     size: int
-    rows: Any
+    rows: Vector
 
 
-def halved(answer: Any) -> Any:
-    """Return half of a symmetric matrix; other things stay as they are."""
-    is_square = isinstance(answer, np.ndarray) and answer.ndim == 2 and len(answer) == len(answer.T)
-    if not is_square or not np.array_equal(answer, answer.T):
+def halved(answer: object) -> object:
+    """Return the lower triangle of a symmetric matrix; other answers are returned unchanged."""
+    if not isinstance(answer, np.ndarray) or answer.ndim != 2 or not np.array_equal(answer, answer.T):
         return answer
     return Halved(len(answer), answer[np.tri(len(answer), dtype=bool)])
 
 
-def whole_matrix(answer: Any) -> Any:
-    """Return the matrix of a half; other things stay as they are."""
+def whole_matrix(answer: object) -> object:
+    """Return the symmetric matrix of a lower triangle; other answers are returned unchanged."""
     if not isinstance(answer, Halved):
         return answer
     is_below, out = np.tri(answer.size, dtype=bool), np.empty((answer.size, answer.size), answer.rows.dtype)
@@ -92,8 +91,8 @@ class Shard:
         self.last: SparseWeights = NO_WEIGHTS
         self.coords: Coords | None = None
 
-    def open(self, make: Make) -> None:
-        """Read the items: `make` is called here, where they lie."""
+    def open(self, make: MakePart) -> None:
+        """Make the part, and with it read the items on this worker."""
         with single_threaded_blas():
             self.items = make()
         if not isinstance(self.items, Part):
@@ -102,7 +101,7 @@ class Shard:
             )
         self.items.map.pool = Pool(self.n_threads)
 
-    def ask(self, question: Question) -> Any:
+    def ask(self, question: Question) -> object:
         """Return the answer to a question."""
         for number in question.released:
             self.points.pop(number, None)
@@ -129,7 +128,7 @@ class Shard:
     def sampled(self, sample: Sample) -> Part:
         """Return the shard, or a sample of it."""
         number, first, stride = sample
-        if sample == EVERY:
+        if sample == ALL_ITEMS:
             return self.items
         if number not in self.samples:
             self.samples[number] = self.items.take(np.arange(first, self.items.n_items, stride))
@@ -137,7 +136,7 @@ class Shard:
 
 
 def changed(before: SparseWeights, after: SparseWeights) -> Changed:
-    """Return what `after` has otherwise than `before`."""
+    """Return the differences of the weights `after` from those `before`."""
     place = np.minimum(np.searchsorted(before.coords, after.coords), max(before.coords.size - 1, 0))
     stays = np.zeros(after.coords.size, bool)
     if before.coords.size:
@@ -157,6 +156,6 @@ def applied(before: SparseWeights, change: Changed) -> SparseWeights:
 
 
 def _writable(value: Any) -> Any:
-    """Return an array from the wire as kernels are compiled for it."""
+    """Return a writable copy of a received array: kernels are compiled for writable ones."""
     is_fixed = isinstance(value, np.ndarray) and not value.flags.writeable
     return value.copy() if is_fixed else value

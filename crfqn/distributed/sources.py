@@ -1,8 +1,8 @@
-"""Where shards come from: a file each, a partition of a Dask bag, or a function; read by the worker that holds them.
+"""Sources of shards: files, partitions of a Dask bag, or functions. The worker that holds a shard reads it.
 
-The vocabulary takes two passes over the data. The first, `count_shard`, tells the names and labels that a shard has;
-the client puts those of all shards together, sorted, so that neither workers nor their order matter; in the second,
-`shard_rows`, each worker encodes its own items in columns that are everybody's.
+Encoding takes two passes over the data. In the first, `count_shard` collects the names of features and the labels of a
+shard, and the client merges and sorts those of all shards, so that the result does not depend on the workers. In the
+second, `shard_rows` encodes the items of a shard, whose columns are then mapped to those of all shards.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords
 from crfqn.data.encoding import Sequences, encode_sequences, has_no_position
 from crfqn.data.features import FeatureStore
+from crfqn.data.inputs import SparseMatrix
 from crfqn.data.items import check_item_weights
 from crfqn.data.label_arrays import encode_labels, flat_labels
 from crfqn.data.templates.vocabulary import MergedNames, TemplateSource
@@ -30,9 +31,15 @@ from crfqn.readers import read
 from crfqn.readers.labelled_items import Labeled
 from crfqn.structures.edge_layout import EdgeLayout
 
-Observed: TypeAlias = tuple[Any, ...]  # X and y as of `ChainCRF.fit`, and perhaps sample_weight
+if TYPE_CHECKING:
+    from dask.bag import Bag
+    from dask.delayed import Delayed
+    from sklearn.base import TransformerMixin
+
+Observed: TypeAlias = tuple[Any, ...]  # X, y and optionally sample_weight, as in `ChainCRF.fit`
 Read: TypeAlias = Callable[[], Observed]
-NOTHING: Observed = ([], [])
+NO_ITEMS: Observed = ([], [])
+ShardSources: TypeAlias = "Sequence[str | os.PathLike[str]] | Sequence[Read] | Bag"
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class FileShard:
         try:
             data = read(self.path, self.format, **self.options)
         except EmptyDataError:
-            return NOTHING
+            return NO_ITEMS
         if not isinstance(data, Labeled):
             raise InputError(f"{self.path}: expected sequences, got documents")
         labels = data.known_labels()
@@ -59,9 +66,9 @@ class FileShard:
 
 @dataclass(frozen=True)
 class BagShard:
-    """A partition of a Dask bag of pairs (item, labels), computed where it is wanted."""
+    """A partition of a Dask bag of pairs (item, labels), computed by the worker that holds the shard."""
 
-    partition: Any
+    partition: Delayed
 
     def __call__(self) -> Observed:
         """Compute the partition."""
@@ -70,46 +77,46 @@ class BagShard:
 
 
 class Shards:
-    """Data for training on workers, in shards, none of which the client reads.
+    """Data for training on workers, in shards, which the client does not read.
 
     Parameters
     ----------
     sources : list of paths, Dask bag, or list of functions
-        A shard each: a file of labelled sequences, which every worker finds under this name; a partition of pairs
-        (item, labels); or what a function without arguments returns, X and y and perhaps sample_weight as of
-        `ChainCRF.fit`, whatever it reads them from. The weights that come out depend on the shards alone.
+        Each makes a shard: a file of labelled sequences, which has this name on every worker; a partition of pairs
+        (item, labels); or a function without arguments that returns X, y and optionally sample_weight, as in
+        `ChainCRF.fit`. The trained weights depend on the shards only, not on the workers.
     format : str, optional
-        Of the files; by default what their extensions say.
+        Format of the files; by default that of their extensions.
     templates : crfqn.Templates, optional
-        What makes features of token columns; `min_count` is over all shards.
+        They make features of token columns; `min_count` refers to the positions of all shards.
     **options
-        Of the format, as of `crfqn.readers.read`.
+        Options of the format, as in `crfqn.readers.read`.
 
     Raises
     ------
     InputError
-        No sources, or others than these; a bag that is persisted, as a shard that is lost must be read again.
+        No sources, or sources of other types; a persisted bag, because a lost shard must be read again.
     """
 
     def __init__(
-        self, sources: Any, format: str | None = None, templates: Any = None, **options: Any
+        self,
+        sources: ShardSources,
+        format: str | None = None,
+        templates: TransformerMixin | None = None,
+        **options: object,
     ) -> None:
         self.templates = templates
-        self.reads: list[Read] = _reads(sources, format, options)
-
-    @classmethod
-    def from_sources(cls, given: Any) -> Shards:
-        """Return shards of what an estimator is given."""
-        return given if isinstance(given, cls) else cls(given)
+        self.reads = shard_readers(sources, format, options)
 
 
-def _reads(sources: Any, format: str | None, options: dict[str, Any]) -> list[Read]:
+def shard_readers(sources: ShardSources, format: str | None, options: dict[str, Any]) -> list[Read]:
+    """Return the function that reads each shard; InputError for sources of other types."""
     if hasattr(sources, "to_delayed"):
         from distributed import futures_of
 
         if futures_of(sources):
             raise InputError(
-                "expected a bag that is not persisted: its partitions are read where they are trained on"
+                "expected a bag that is not persisted, because workers compute its partitions, got a persisted one"
             )
         return [BagShard(partition) for partition in sources.to_delayed()]
     listed = list(sources) if isinstance(sources, (list, tuple)) else []
@@ -124,16 +131,16 @@ def _reads(sources: Any, format: str | None, options: dict[str, Any]) -> list[Re
 
 
 class ShardRows(NamedTuple):
-    """The items of a shard as rows, its labels by position, and weights of the items."""
+    """The items of a shard, its labels by position, and the weights of the items."""
 
     sequences: Sequences
-    labels: Any
+    labels: NDArray | list[object]
     weights: NDArray[np.float64] | None
     vocabulary: Vocabulary | None
 
 
 def read_here(read: Read) -> Observed:
-    """Return what a shard's source reads; an error says on which worker."""
+    """Return the items and labels of a shard; errors name the worker."""
     from distributed import get_worker
 
     try:
@@ -142,16 +149,16 @@ def read_here(read: Read) -> Observed:
         raise type(error)(f"{error} (on worker {get_worker().address})") from error
 
 
-def shard_rows(read: Read, templates: Any) -> ShardRows | None:
-    """Return the items of a shard in columns of its own, those without weight left out; None where there are none."""
+def shard_rows(read: Read, templates: TransformerMixin | None) -> ShardRows | None:
+    """Return the items of positive weight of a shard, in its own columns; None if there are none."""
     X, y, *rest = read_here(read)
     if not len(X) or has_no_position(X):
         return None
     if templates is not None:
         from sklearn.base import clone
 
-        every = clone(templates).set_params(min_count=1)
-        X = every.fit_transform(X)
+        all_features = clone(templates).set_params(min_count=1)
+        X = all_features.fit_transform(X)
     sequences, vocabulary = encode_sequences(X)
     weights = check_item_weights(rest[0] if rest else None, len(sequences))
     labels = flat_labels(y, sequences.offsets)
@@ -166,22 +173,22 @@ def shard_rows(read: Read, templates: Any) -> ShardRows | None:
 
 @dataclass(eq=False)
 class Count:
-    """What a shard has: sizes, labels, names and how many positions have each; `pairs` of label and column, and
-    `transitions`, that occur, by the shard's own numbers, where they are asked for."""
+    """Sizes of a shard, its labels, and the names of its features with the number of positions of each. `pairs` of
+    label and column and `transitions` that occur are in the shard's own numbering, None if they are not needed."""
 
     n_positions: int = 0
     n_features: int | None = None
     classes: list[Any] = field(default_factory=list)
     names: list[str] | None = None
     starts: list[int] = field(default_factory=list)
-    counts: Any = None
+    counts: NDArray[np.int64] | None = None
     source: dict[str, Any] | None = None
     pairs: Coords | None = None
     transitions: Coords | None = None
 
 
-def count_shard(read: Read, templates: Any, asks_pairs: bool) -> Count:
-    """Read a shard for what it has: the first pass."""
+def count_shard(read: Read, templates: TransformerMixin | None, needs_pairs: bool) -> Count:
+    """Return the sizes, labels and names of a shard (first pass)."""
     rows = shard_rows(read, templates)
     if rows is None:
         return Count()
@@ -192,7 +199,7 @@ def count_shard(read: Read, templates: Any, asks_pairs: bool) -> Count:
     if vocabulary is not None and not vocabulary.is_hashed:
         count.names, count.starts = list(vocabulary.names), vocabulary.value_starts.tolist()
         count.counts = np.bincount(sequences.matrix.indices, minlength=sequences.n_features)
-    if asks_pairs:
+    if needs_pairs:
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
         count.pairs = observed_pairs(store, targets, len(classes))
         count.transitions = observed_transitions(store, targets, len(classes))
@@ -200,13 +207,14 @@ def count_shard(read: Read, templates: Any, asks_pairs: bool) -> Count:
 
 
 class Merged:
-    """The labels and columns of all shards, sorted, and where each shard's own columns (`columns`) have gone."""
+    """The sorted labels and columns of all shards, and the number that each shard's own columns have among these
+    (`columns`)."""
 
     def __init__(self, counts: Sequence[Count], min_count: int = 1) -> None:
         self.counts = [found if found.n_features is not None else None for found in counts]
         filled = [found for found in counts if found.n_features is not None]
         if not filled:
-            raise InputError("expected at least one item in at least one shard, got none")
+            raise InputError("expected shards with items, got none")
         self.n_positions = sum(found.n_positions for found in filled)
         labels = [label for found in filled for label in found.classes]
         self.classes, _ = encode_labels(labels, np.arange(len(labels) + 1))
@@ -236,7 +244,7 @@ class Merged:
 
     @cached_property
     def columns(self) -> list[NDArray[np.int32] | None]:
-        """The column of each of a shard's own, UNSEEN for those left out; None where they are the same."""
+        """For each shard, the merged column of each of its own, UNSEEN for columns left out; None if they are equal."""
         if self.names is None:
             return [None] * len(self.counts)
         place = dict(zip(self.names, range(self.n_features), strict=True))
@@ -248,7 +256,7 @@ class Merged:
         ]
 
     def support(self, all_states: bool, all_transitions: bool) -> Support:
-        """Return the weights that the data of all shards speak for, as far as others are not allowed."""
+        """Return the weights of pairs that occur in any shard; all weights if `all_states` or `all_transitions`."""
         n_states, pairs, edges = len(self.classes), [], []
         layout = EdgeLayout(n_states)
         code = {label: number for number, label in enumerate(self.classes.tolist())}
@@ -269,8 +277,10 @@ class Merged:
         )
 
 
-def in_columns(matrix: Any, columns: NDArray[np.int32] | None, n_features: int) -> Any:
-    """Return a shard's matrix in the columns of all shards."""
+def in_merged_columns(
+    matrix: SparseMatrix, columns: NDArray[np.int32] | None, n_features: int
+) -> SparseMatrix:
+    """Return the matrix of a shard in the columns of all shards."""
     if columns is None:
         return matrix
     import scipy.sparse

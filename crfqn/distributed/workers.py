@@ -1,9 +1,9 @@
-"""The shards on the workers of a Dask cluster, as the client sees them: who has which, what was sent, who was lost.
+"""The client's view of the shards on a Dask cluster: which worker holds each, the bytes sent, the workers lost.
 
-Questions go to the workers directly and not through the scheduler, which would keep every array in its graph. A shard
-whose worker is gone is read again by another one, or by the worker that takes its place; what points lived there are
-made anew from their weights when somebody asks, and as a shard computes its scores from all weights, always, the
-numbers are the same to the bit. Sums run over the shards in their order, whoever has them.
+The client asks workers directly, not through the scheduler, which would keep every array in its graph. If a worker is
+lost, another worker reads its shard again, and points are made again from their weights with the next question. A shard
+computes scores from all weights, so the results are the same to the bit. Sums are over the shards in their order,
+whichever workers hold them.
 """
 
 from __future__ import annotations
@@ -15,23 +15,30 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
 
-from crfqn.arrays import NO_WEIGHTS, SparseWeights
-from crfqn.distributed.shard import Make, Question, Shard
+from crfqn.arrays import NO_WEIGHTS, Coords, SparseWeights
+from crfqn.distributed.shard import MakePart, Question, Shard
 from crfqn.errors import CrfqnError, InputError
 from crfqn.time_limit import check_time
 
-GLANCE = 1.0  # seconds between two looks whether the worker that should answer is still there
-PATIENCE = 60.0  # seconds to wait for a worker where there is none, by default, and for the scheduler
-CONNECTING = 10.0  # seconds to wait for the scheduler at first
-MOMENT = 0.05  # seconds between two looks whether tasks are done
-MOST_LOSSES = 3  # workers in a row that a shard may lose without answering once
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
-AGAIN = "call fit again; with checkpoint= (--checkpoint FOLDER) it goes on where it was"
+Reply = TypeVar("Reply")
+# Limits of a network, not of the arithmetic: they change how soon a lost worker is noticed, and never a result.
+CHECK_INTERVAL = 1.0  # seconds between two checks that the worker asked is still connected
+WORKER_TIMEOUT = 60.0  # seconds: default timeout for a first worker, for a paused one, and for the scheduler
+CONNECT_TIMEOUT = 10.0  # seconds to connect to the scheduler
+POLL_INTERVAL = 0.05  # seconds between two checks whether tasks are done
+MAX_LOSSES = (
+    3  # workers that a shard may lose in succession without an answer; more suggest too little memory
+)
+
+AGAIN = "call fit again; with checkpoint= (--checkpoint FOLDER) it continues from the last checkpoint"
 NO_WORKER = (
     "no worker is left ({} lost), and none has come within {:g} seconds. Start workers, `dask worker {}`, with more "
     f"memory each (--memory-limit) if theirs was too little, and {AGAIN}. With a longer worker_timeout "
@@ -50,77 +57,81 @@ class WorkersLostError(CrfqnError):
 
 
 class _LostWorker(Exception):
-    """The worker that was asked is gone."""
+    """The worker that holds the shard is not connected any more."""
 
 
 @dataclass
 class Tally:
-    """What has crossed the wire: bytes to the workers and back, and questions, each of them to one shard."""
+    """Bytes sent to the workers and received from them, and the number of questions, each to one shard."""
 
     sent: int = 0
     received: int = 0
     n_questions: int = 0
-    n_lost: int = 0  # workers, by shard
-
-    @property
-    def total(self) -> int:
-        """Bytes in both directions."""
-        return self.sent + self.received
+    n_lost: int = 0  # workers, counted once for each of their shards
 
 
 @dataclass(eq=False)
 class Holder:
-    """A shard: how it is read, where it is, and what it knows: points, the last weights and coordinates."""
+    """A shard as the client knows it: how to read it, its worker, and the points, weights and coordinates sent to it.
 
-    make: Make
+    known : numbers of the points that the shard has
+    last, coords : the weights and coordinates sent last, None if it is not known whether they arrived
+    released : numbers of points and samples to drop with the next question
+    """
+
+    make: MakePart
     number: int
     address: str | None = None
-    future: Any = None
+    future: Future | None = None
     known: set[int] = field(default_factory=set)
     last: SparseWeights | None = NO_WEIGHTS
-    coords: Any = None
-    released: deque[Any] = field(default_factory=deque)
+    coords: Coords | None = None
+    released: deque[int] = field(default_factory=deque)
     n_losses: int = 0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def forget(self) -> None:
-        """Begin anew: the worker is gone, and with it all that it knew."""
+        """Reset the state after the loss of the worker."""
         self.address = self.future = self.coords = None
         self.known, self.last, self.released = set(), NO_WEIGHTS, deque()
 
-    def doubt(self, question: Question | None) -> None:
-        """Rely on nothing: a question may have arrived, or not."""
+    def mark_unknown(self, question: Question | None) -> None:
+        """Reset what the shard has been sent, after a question that may not have arrived."""
         self.known, self.last, self.coords = set(), None, None
         self.released.extend(() if question is None else question.released)
 
 
 class Workers:
-    """The holders of shards, and how to ask them.
+    """The shards of a training and the client that asks them.
 
     client : distributed.Client, connected, synchronous
-    makes : how the objective of each shard is made, called on its worker; picklable
-    worker_timeout : seconds to wait for a worker where none is left
+    makes : functions that make the part of each shard, called on its worker; picklable
+    worker_timeout : timeout in seconds if no worker is left
 
     Raises
     ------
     InputError
-        For anything but a client, and no shards.
+        If the client is of another type or not connected, or there are no shards.
     WorkersLostError
-        Within `worker_timeout` seconds no worker is there.
+        If no worker connects within `worker_timeout` seconds.
     """
 
-    def __init__(self, client: Any, makes: Sequence[Make], worker_timeout: float = PATIENCE) -> None:
+    def __init__(
+        self, client: Client, makes: Sequence[MakePart], worker_timeout: float = WORKER_TIMEOUT
+    ) -> None:
         check_client(client)
         if not makes:
-            raise InputError("expected at least one shard, got none")
-        self.client, self.worker_timeout, self.token = client, worker_timeout, uuid4().hex[:8]
+            raise InputError("expected one or more shards, got none")
+        self.client: Any = client  # its types allow for a client that is not connected
+        self.worker_timeout, self.token = worker_timeout, uuid4().hex[:8]
         self.holders = [Holder(make, number) for number, make in enumerate(makes)]
         self.tally, self.numbers, self._names = Tally(), count(), count()
         self._seen: dict[str, int] = {}
         self._placing = asyncio.Lock()
 
     def ask(self, questions: Sequence[tuple[Holder, Callable[[Holder], Question]]]) -> list[Any]:
-        """Ask holders, all at once, what they are asked in the light of what they know; returns their answers."""
+        """Ask shards in parallel and return their answers. Each question is written when the state of the shard is
+        known."""
 
         async def together() -> list[Any]:
             tasks = [asyncio.ensure_future(self._ask_one(*each)) for each in questions]
@@ -134,8 +145,8 @@ class Workers:
         with while_connected(self.client):
             return self.client.sync(together)
 
-    def release(self, number: Any) -> None:
-        """Let all shards drop a point or a sample, with their next question."""
+    def release(self, number: int) -> None:
+        """Let all shards drop a point or a sample with their next question."""
         for holder in self.holders:
             holder.released.append(number)
 
@@ -144,19 +155,19 @@ class Workers:
         for holder in self.holders:
             holder.forget()
 
-    async def _ask_one(self, holder: Holder, make_question: Callable[[Holder], Question]) -> Any:
+    async def _ask_one(self, holder: Holder, make_question: Callable[[Holder], Question]) -> object:
         async with holder.turn:
             while True:
                 question = None
                 try:
-                    await self._open(holder)
+                    future = await self._open(holder)
                     question = make_question(holder)
                     self.tally.sent += n_bytes(question)
-                    answer = await self._call(holder, holder.future.key, "ask", question)
+                    answer = await self._call(holder, future.key, "ask", question)
                 except _LostWorker:
                     self._lost(holder)
                 except BaseException:
-                    holder.doubt(question)
+                    holder.mark_unknown(question)
                     raise
                 else:
                     self.tally.received += n_bytes(answer)
@@ -168,14 +179,15 @@ class Workers:
         holder.forget()
         holder.n_losses += 1
         self.tally.n_lost += 1
-        if holder.n_losses > MOST_LOSSES:
+        if holder.n_losses > MAX_LOSSES:
             address = self.client.scheduler.address
             raise WorkersLostError(KILLED.format(holder.number, holder.n_losses, address)) from None
 
-    async def _open(self, holder: Holder) -> None:
-        """Give a shard to the worker that has fewest, unless it has one."""
+    async def _open(self, holder: Holder) -> Future:
+        """Return the actor of a shard; a shard without a worker is opened on the one with the smallest number of
+        shards."""
         if holder.future is not None:
-            return
+            return holder.future
         async with self._placing:
             threads = await self._present()
             held = [other.address for other in self.holders if other is not holder]
@@ -189,37 +201,37 @@ class Workers:
             actor=True,
             pure=False,
         )
-        await self._watched(holder, future._state.wait(), PATIENCE)  # one that is paused begins nothing
+        await self._watched(holder, future._state.wait(), WORKER_TIMEOUT)  # paused workers start nothing
         if future.status != "finished":
             raise _LostWorker
         await self._call(holder, future.key, "open", holder.make)
         holder.future = future
+        return future
 
-    async def _call(self, holder: Holder, key: str, method: str, argument: Any) -> Any:
-        """Call a method of a shard's actor; raises what it raises, or _LostWorker."""
+    async def _call(self, holder: Holder, key: object, method: str, argument: object) -> object:
+        """Return the result of a method of a shard's actor; raises its exception, or _LostWorker."""
         from distributed.protocol import to_serialize
 
         rpc = self.client.rpc(holder.address)
         call = rpc.actor_execute(actor=key, function=method, args=[to_serialize(argument)], kwargs={})
         try:
             reply = await self._watched(holder, call)
-        except (
-            OSError,
-            KeyError,
-        ):  # no connection, or no such actor: a new process has the old one's address
+        except (OSError, KeyError):  # not connected, or a new process at this address, without the actor
             raise _LostWorker from None
         if reply["status"] != "OK":
-            if holder.address not in await self._threads():  # its threads are closed before its connections
+            if (
+                holder.address not in await self._threads()
+            ):  # a worker closes its threads before its connections
                 raise _LostWorker
             raise reply["exception"]
         return reply["result"]
 
-    async def _watched(self, holder: Holder, answer: Awaitable[Any], limit: float = np.inf) -> Any:
-        """Wait for an answer as long as the worker is there, and for so many seconds."""
+    async def _watched(self, holder: Holder, answer: Awaitable[Reply], limit: float = np.inf) -> Reply:
+        """Return an answer; _LostWorker if the worker disconnects or the answer takes more than `limit` seconds."""
         task, begun = asyncio.ensure_future(answer), time.monotonic()
         try:
             while not task.done():
-                await asyncio.wait([task], timeout=GLANCE)
+                await asyncio.wait([task], timeout=CHECK_INTERVAL)
                 is_late = time.monotonic() > begun + limit
                 if not task.done() and (is_late or holder.address not in await self._threads()):
                     raise _LostWorker
@@ -228,23 +240,23 @@ class Workers:
             task.cancel()
 
     async def _threads(self) -> dict[str, int]:
-        """Return the workers that are there, by address, and their threads."""
+        """Return the number of threads of each connected worker, by address."""
         try:
-            threads: dict[str, int] = await asyncio.wait_for(self.client.scheduler.ncores(), PATIENCE)
+            threads: dict[str, int] = await asyncio.wait_for(self.client.scheduler.ncores(), WORKER_TIMEOUT)
         except (TimeoutError, OSError):
             raise WorkersLostError(NO_ANSWER.format(self.client)) from None
         self._seen |= threads
         return threads
 
     async def _present(self) -> dict[str, int]:
-        """Return the workers as soon as there is one."""
+        """Return the connected workers as soon as there is one."""
         begun = time.monotonic()
         while not (threads := await self._threads()):
             remaining = begun + self.worker_timeout - time.monotonic()
             if remaining <= 0:
                 address = self.client.scheduler.address
                 raise WorkersLostError(NO_WORKER.format(len(self._seen), self.worker_timeout, address))
-            await asyncio.sleep(min(GLANCE, remaining))
+            await asyncio.sleep(min(CHECK_INTERVAL, remaining))
         return threads
 
 
@@ -252,11 +264,11 @@ def run_tasks(
     client: Any,
     name: str,
     function: Callable[..., Any],
-    arguments: Sequence[tuple[Any, ...]],
-    worker_timeout: float = PATIENCE,
+    arguments: Sequence[tuple[object, ...]],
+    worker_timeout: float = WORKER_TIMEOUT,
 ) -> list[Any]:
-    """Return what a function gives of each tuple of arguments, computed as tasks `name-0-...`, `name-1-...`; wait :
-    as of `Workers`."""
+    """Return the results of a function for each tuple of arguments, computed as tasks `name-0-...`, `name-1-...`;
+    `worker_timeout` and errors as in `Workers`."""
     from distributed import KilledWorker
 
     token = uuid4().hex[:8]
@@ -269,7 +281,7 @@ def run_tasks(
         seen: dict[str, int] = {}
         last_seen, address = time.monotonic(), client.scheduler.address
         while not all(future.done() for future in futures):
-            time.sleep(MOMENT)
+            time.sleep(POLL_INTERVAL)
             if threads := client.nthreads():
                 last_seen = time.monotonic()
                 seen |= threads
@@ -284,9 +296,9 @@ def run_tasks(
 
 
 @contextmanager
-def while_connected(client: Any) -> Iterator[None]:
-    """Raise WorkersLostError for whatever error comes of a client that is not connected any more."""
-    if client.status == "closed":  # its event loop may answer no more
+def while_connected(client: Client) -> Iterator[None]:
+    """Raise WorkersLostError for any error if the client is not connected any more."""
+    if client.status == "closed":  # its event loop may not answer
         raise WorkersLostError(CLOSED)
     try:
         yield
@@ -296,8 +308,8 @@ def while_connected(client: Any) -> Iterator[None]:
         raise WorkersLostError(CLOSED) from error
 
 
-def connected(client: Any) -> Any:
-    """Return a client, connected to a scheduler where its address is given; InputError where that fails."""
+def connected(client: Any) -> Client:
+    """Return the client; for the address of a scheduler, a client connected to it. InputError if that fails."""
     if not isinstance(client, str):
         check_client(client)
         return client
@@ -305,14 +317,16 @@ def connected(client: Any) -> Any:
     from distributed.comm.addressing import get_address_host_port
 
     try:
-        get_address_host_port(client)  # a client that fails at that itself hangs at its end
-        return Client(client, set_as_default=False, timeout=CONNECTING)
+        get_address_host_port(
+            client
+        )  # checked first: a client that fails here does not return when it closes
+        return Client(client, set_as_default=False, timeout=CONNECT_TIMEOUT)
     except (OSError, ValueError) as error:
         raise InputError(f"dask_client: there is no scheduler at {client!r}: {error}") from error
 
 
 def n_bytes(message: Any) -> int:
-    """Return about how many bytes a message takes on the wire: its arrays, and 8 for every other thing."""
+    """Return the approximate bytes of a message: those of its arrays, and 8 for any other value."""
     if isinstance(message, np.ndarray):
         return message.nbytes
     if hasattr(message, "indptr"):  # a sparse matrix
@@ -321,7 +335,7 @@ def n_bytes(message: Any) -> int:
 
 
 def check_client(client: Any) -> None:
-    """Refuse what is no connected, synchronous client of dask.distributed."""
+    """Raise InputError for anything but a connected, synchronous client of dask.distributed."""
     if not all(hasattr(client, name) for name in ("submit", "scheduler", "sync", "rpc")):
         raise InputError(
             "dask_client: expected a dask.distributed.Client or the address of a scheduler, "

@@ -1,21 +1,17 @@
-"""Solvers and strengths by their names, strengths that are "auto", and the data by feature of a penalty.
+"""Solvers and penalties by name, strengths of the penalty for "auto", and parameters of a penalty by feature.
 
-Strengths are chosen by the noise of gradients (`crfqn.objectives.gradient_noise`):
+"auto" is proportional to the noise of the gradient of a single weight (`crfqn.objectives.gradient_noise`), which
+depends on the number of items, the scale and density of features, the loss and the weights of items:
 
-    l1 = 0.1 noise,    group_l1 = 0.2 noise,    that of a single weight
-    l2 = 2 x unit information,    and beside it, of sequences, l1 = 0.25 noise
+    l1 = 0.1 noise,    group_l1 = 0.2 noise;    l2 = 2 x unit information, then l1 = 0.25 noise for sequences
 
-Among K labels the gradient of a whole row of weights is sqrt(K) times as long, but a useful feature matters to a few
-labels: a strength in proportion to the row's noise is too strong for these where there are many labels. The noise
-follows the number of items, the scale and the density of the features, the loss and the weights of the items. Theory
-asks for shares from 1 on, which remove nearly every uninformative feature; smaller shares predict better, as keeping
-such a feature costs less than shrinking the others.
+The gradient of a row of weights for K labels is sqrt(K) times as long, but a useful feature matters to few labels, and
+their strength must not grow with K. In theory a factor of 1 removes nearly every uninformative feature; smaller factors
+predict better, because keeping such a feature costs less than shrinking the others. `l2="auto"` is Laplace's rule: it
+adds two occurrences of each feature, one with a label and one without, which matters for rare features, as in text.
 
-`l2="auto"` is Laplace's rule: as if each feature had been seen twice more, once with a label and once without. It
-matters where features are rare, as in text, and hardly where they are dense.
-
-Flat classifiers have penalties by name (`crfqn/choices.py`), l1 ||W||_1 + l2/2 ||W||^2 + group_l1 sum_f ||w_f||, w_f
-the weights of feature f; those over rows other than L1/L2 are in section 4.7 of Blondel, Seki and Uehara (2013).
+The penalties of flat classifiers (`crfqn/choices.py`) are l1 ||W||_1 + l2/2 ||W||^2 + group_l1 sum_f ||w_f||, w_f the
+weights of feature f; other penalties over rows are in section 4.7 of Blondel, Seki and Uehara (2013).
 """
 
 from __future__ import annotations
@@ -26,6 +22,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, Coords
@@ -41,7 +38,7 @@ from crfqn.solvers.automatic.auto_solver import FOR_FLAT, AutoSolver, for_items
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
-from crfqn.solvers.protocols import Penalty
+from crfqn.solvers.protocols import Objective, Penalty, Solver
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
@@ -50,6 +47,7 @@ from crfqn.solvers.stochastic.perceptron import AROW, AveragedPerceptron, Passiv
 from crfqn.solvers.stochastic.sgd import SGDL1
 
 AUTO = "auto"
+RandomStateLike: TypeAlias = "int | np.random.RandomState | None"
 
 # The function that makes each solver, or its name in `crfqn.registry`.
 SolverTable = dict[str, Callable[[], Any] | str]
@@ -81,81 +79,82 @@ LINEAR_SOLVERS: SolverTable = {
     "l-bfgs": partial(LBFGS, warm_up=False),
     "gls": "GLS",
 }
-FROM_MISTAKES = ("averaged-perceptron", "passive-aggressive", "arow")
-SEEDS = ("random_state", "seed")  # what solvers call theirs
+MISTAKE_SOLVERS = ("averaged-perceptron", "passive-aggressive", "arow")
+SEED_PARAMETERS = ("random_state", "seed")  # the names of this parameter in solvers
 
 
-def named_solver(solver: Any, known: SolverTable, random_state: Any) -> Any:
-    """Return the solver that one of the `known` names stands for, or a solver object; InputError for anything else."""
-    if hasattr(solver, "steps"):
+def named_solver(solver: str | Solver, known: SolverTable, random_state: RandomStateLike) -> Solver:
+    """Return the solver of one of the `known` names, or a solver object unchanged; InputError for anything else."""
+    if not isinstance(solver, str) and hasattr(solver, "steps"):
         return solver
     check_solver(solver, known)
-    row = known[solver]
+    row = known[str(solver)]
     return seeded((find(row) if isinstance(row, str) else row)(), random_state)
 
 
-def check_solver(solver: Any, known: SolverTable) -> None:
-    """Raise InputError for what is neither one of the `known` names nor a solver object."""
+def check_solver(solver: object, known: SolverTable) -> None:
+    """Raise InputError for anything but one of the `known` names or a solver object."""
     if not hasattr(solver, "steps") and (not isinstance(solver, str) or solver not in known):
         raise InputError(
             f"solver: expected one of {sorted(known)} or a solver object, got {shorten(solver)}{hint(solver, known)}"
         )
 
 
-def learns_from_mistakes(solver: Any) -> bool:
-    """Return whether a solver, or the one of this name, corrects mistakes: no penalty takes part in what it learns."""
-    return isinstance(solver, AveragedPerceptron) or (isinstance(solver, str) and solver in FROM_MISTAKES)
+def learns_from_mistakes(solver: str | Solver) -> bool:
+    """Return whether a solver, or the solver of this name, corrects mistakes and ignores the penalty."""
+    return isinstance(solver, AveragedPerceptron) or (isinstance(solver, str) and solver in MISTAKE_SOLVERS)
 
 
-def seeded(solver: Any, random_state: Any) -> Any:
-    """Return the solver, with a seed drawn from `random_state` if it takes one and `random_state` is not None."""
-    name = next((name for name in SEEDS if hasattr(solver, name)), None)
+def seeded(solver: Any, random_state: RandomStateLike) -> Any:
+    """Return the solver, with a seed drawn from `random_state` if it has a seed and `random_state` is not None."""
+    name = next((name for name in SEED_PARAMETERS if hasattr(solver, name)), None)
     if random_state is None or name is None:
         return solver
     seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     return replace(solver, **{name: seed})
 
 
-def linear_solver(model: Any, dense: Any, full: Any) -> Any:
-    """Return the solver of a linear classifier under a penalty with a name; `dense` and `full` are for penalties over
-    rows where at least 5 % and 50 % of the entries are not zero."""
-    if not (isinstance(model.solver, str) and model.solver == AUTO):
-        return named_solver(model.solver, model.SOLVERS, model.random_state)
-    sparse, dense = (seeded(solver, model.random_state) for solver in (RowDescent(), dense))
-    return for_items(sparse, dense, full)
+def linear_solver(settings: BaseEstimator, dense: Solver, full: Solver) -> Solver:
+    """Return the solver of a linear classifier. For penalties over rows, "auto" takes `dense` if 5 % or more of the
+    entries are not zero, `full` if 50 % or more."""
+    if not (isinstance(settings.solver, str) and settings.solver == AUTO):
+        return named_solver(settings.solver, settings.SOLVERS, settings.random_state)
+    return for_items(seeded(RowDescent(), settings.random_state), seeded(dense, settings.random_state), full)
 
 
 Strengths: TypeAlias = dict[str, Any]  # a float or "auto" by name: l1, l2, group_l1
-# docs/choosing-strengths.md: from .07 to .25, and from .11 to .33, all sets are within a point of their tuned strength.
-SHARES = {"l1": 0.1, "group_l1": 0.2}
-# The same page: from .1 to .5 scores of sequences are the same, and the models ever smaller; texts as one item lose.
-SHARE_WITH_L2 = 0.25
-SEEN = 2  # positions that l2 = "auto" is worth
-AUTOMATIC = tuple(SHARES)
+# Strengths in units of the gradient's noise. docs/choosing-strengths.md: with l1 from 0.07 to 0.25 and group_l1 from
+# 0.11 to 0.33, all data sets are within a point of their tuned strength.
+NOISE_FACTORS = {"l1": 0.1, "group_l1": 0.2}
+# The factor of l1 for sequences with an automatic l2. The same page: from 0.1 to 0.5 the scores are equal, and the
+# models become smaller.
+NOISE_FACTOR_WITH_L2 = 0.25
+LAPLACE_POSITIONS = 2  # positions added by l2 = "auto", one with a label and one without (Laplace's rule)
 
 
-def is_auto(value: Any) -> bool:
-    """Return whether a strength is left to the data."""
+def is_auto(value: object) -> bool:
+    """Return whether a strength is "auto"."""
     return isinstance(value, str) and value == AUTO
 
 
 def chosen_strengths(
-    strengths: Strengths, objective: Any, unpenalised: Coords, dense: Coords = NO_COORDS
+    strengths: Strengths, objective: Objective, unpenalised: Coords, dense: Coords = NO_COORDS
 ) -> Strengths:
-    """Return the strengths as numbers: those that are "auto" chosen for the loss that is to be minimised, by the
-    features without those of a `dense` block."""
+    """Return the strengths as numbers, with "auto" chosen for the objective; `dense` are the coordinates of a dense
+    block, which are not considered."""
     if not any(map(is_auto, strengths.values())):
         return strengths
     noise = gradient_noise(objective, unpenalised, dense)
-    chosen = {name: share * noise for name, share in SHARES.items()}
+    chosen = {name: factor * noise for name, factor in NOISE_FACTORS.items()}
     if is_auto(strengths.get("l2")):
-        chosen["l1"] = (SHARE_WITH_L2 if objective.operations.has_sequences else SHARES["l1"]) * noise
-        chosen["l2"] = SEEN * unit_information(objective, np.union1d(unpenalised, dense))
+        is_chain = objective.operations.has_sequences
+        chosen["l1"] = (NOISE_FACTOR_WITH_L2 if is_chain else NOISE_FACTORS["l1"]) * noise
+        chosen["l2"] = LAPLACE_POSITIONS * unit_information(objective, np.union1d(unpenalised, dense))
     return {name: chosen[name] if is_auto(value) else value for name, value in strengths.items()}
 
 
 def described(strengths: Strengths) -> str:
-    """Return words for strengths: "l1 = 0.13, l2 = 0"; group_l1 where it is not 0."""
+    """Return strengths as text, such as "l1 = 0.13, l2 = 0"; group_l1 only if it is not 0."""
     return ", ".join(
         f"{name} = {value if is_auto(value) else format(value, 'g')}"
         for name, value in strengths.items()
@@ -163,8 +162,8 @@ def described(strengths: Strengths) -> str:
     )
 
 
-# Of estimators whose penalty has a name: strengths that are not given have the default of the name.
-_BY_PENALTY = "By default 0 where the penalty's name does not have it, else"
+# Parameters of estimators with a parameter `penalty`: a strength that is None has the default of the penalty.
+_BY_PENALTY = "By default 0 if the penalty does not have it, else"
 LINEAR_PARAMETERS = {
     **PARAMETERS,
     "l1": replace(PARAMETERS["l1"], is_optional=True, details=f'In nats. {_BY_PENALTY} "auto": a tenth of the standard '
@@ -174,27 +173,27 @@ LINEAR_PARAMETERS = {
         'Under the penalty "l1/l2" a feature has weights for all classes or for none.'),
     "l2": replace(PARAMETERS["l2"], words=(), is_optional=True, details=f"In nats. {_BY_PENALTY} 1. It may be added to "
         'every penalty; under the penalty "l1" with the logistic loss, and an l1 that is automatic, it is by default '
-        "worth two items with a feature; l2=0 leaves it out."),
+        'chosen by Laplace\'s rule (two more items with each feature); with l2=0 there is no L2 penalty.'),
     "loss": replace(PARAMETERS["loss"], details='For an item of class y. "squared-hinge": the sum over r != y of '
         "max(1 - (s_y - s_r), 0)^2 (equation 2 of the paper). \"multitask-squared-hinge\": the squared hinge losses of "
         'one classifier against the rest for each class (11). "logistic": -log P(y), P(k) ~ exp(s_k) (12). "hinge": '
         'the '
         "largest of max(1 - (s_y - s_r), 0), as Crammer and Singer (2002) have it. Choose the logistic loss for "
         "probabilities."),
-    "solver": replace(PARAMETERS["solver"], details='"auto" is "l-bfgs" where only l2 is not 0, and "prox-qn" for "l1" '
-        'and "elastic-net". Over rows it is "prox-qn" for up to 2,000 weights and for dense features (where half of '
+    "solver": replace(PARAMETERS["solver"], details='"auto" is "l-bfgs" if only l2 is not 0, and "prox-qn" for "l1" '
+        'and "elastic-net". Over rows it is "prox-qn" for up to 2,000 weights and for dense features (if half of '
         'the entries are not zero; 5 % of them, unless the loss is the squared hinge), else "bcd". "bcd" is block '
         'coordinate descent over rows with a line search, "bcd-constant" with constant steps and rows at random. '
-        '"fobos" goes item by item and never reaches a small gap. "dual" (with "l2") and "fbpd" are dual decomposition '
-        'and forward-backward primal-dual splitting (Chierchia et al. 2015), which the loss "hinge" needs. Those of '
-        '`ChainCRF` but "block-frank-wolfe" train flat labels, too.'),
+        '"fobos" updates after each item and does not reach a small gap. "dual" (with "l2") and "fbpd" are dual '
+        'decomposition and forward-backward primal-dual splitting (Chierchia et al. 2015), which the loss "hinge" '
+        'needs. The solvers of `ChainCRF` except "block-frank-wolfe" can be chosen, too.'),
     "random_state": replace(PARAMETERS["random_state"], details='It orders the rows ("bcd" and its variants) and the '
-        'items ("fobos"). None is a seed as well: results are reproducible.'),
-    "max_iter": replace(PARAMETERS["max_iter"], details="Sweeps over the rows, or steps. Raise it where a warning says "
+        'items ("fobos"). With None results are reproducible, too.'),
+    "max_iter": replace(PARAMETERS["max_iter"], details="Sweeps over the rows, or steps. Increase it if a warning says "
         "that the training has not converged."),
 }  # fmt: skip
-# Of strengths that the penalty's name has; "l1" has an l2 beside it, too, where l1 is not given.
-DEFAULTS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
+# Defaults of the strengths that a penalty has.
+DEFAULT_STRENGTHS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
 
 
 def named_penalty(name: object) -> PenaltySpec:
@@ -205,9 +204,9 @@ def named_penalty(name: object) -> PenaltySpec:
 
 
 def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | None) -> Strengths:
-    """Return every strength by name: as given, or the default where the penalty has it, else 0. Each may have an L2
-    term; InputError for any other strength > 0 that the penalty does not have. Of a likelihood (Laplace's rule) l2 is
-    "auto" beside an automatic l1 alone: a penalty that is given is the whole penalty."""
+    """Return all strengths by name: as given, or the default if the penalty has it, else 0. Every penalty may have an
+    L2 term; InputError for any other strength > 0 that the penalty does not have. For a likelihood with an automatic
+    l1, the default of l2 is "auto" (Laplace's rule)."""
     known = named_penalty(name).strengths
     if (
         is_likelihood
@@ -220,7 +219,7 @@ def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | 
     for strength in STRENGTHS:
         value: Any = given[strength]
         if value is None:
-            value = DEFAULTS[strength] if strength in known else 0.0
+            value = DEFAULT_STRENGTHS[strength] if strength in known else 0.0
         if (is_auto(value) or value > 0) and strength not in (*known, "l2"):
             others = [other for other, kind in PENALTIES.items() if strength in kind.strengths]
             raise InputError(
@@ -232,22 +231,22 @@ def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | 
 
 
 def make_penalty(name: str, strengths: Strengths, layout: Layout, norm: str | None = None) -> Penalty:
-    """Return the penalty of a name, with the norm of rows that its row of the table has, or another one."""
+    """Return the penalty of a name; `norm`: of the rows, by default that of the penalty."""
     row = named_penalty(name)
     class_name = row.class_name if layout.feature_groups is None else row.with_groups
     penalty: Penalty = find(class_name).from_strengths(strengths, layout._replace(norm=norm or row.norm))
     return penalty
 
 
-def given(settings: Any) -> dict[str, ByFeatureRow]:
-    """Return the rows of the parameters that are set, by name."""
+def by_feature_parameters(settings: BaseEstimator) -> dict[str, ByFeatureRow]:
+    """Return the specifications of the parameters by feature that are set, by name."""
     return {name: row for name, row in BY_FEATURE.items() if getattr(settings, name, None) is not None}
 
 
-def check_by_feature(settings: Any) -> None:
-    """Raise InputError for data that the solver or the penalty does not take, or that exclude each other. A solver that
-    cannot train the loss is refused elsewhere; solver objects refuse most data when they see the penalty."""
-    solver, alone, rows = settings.solver, settings.capable_solvers, given(settings)
+def check_by_feature(settings: BaseEstimator) -> None:
+    """Raise InputError for parameters by feature that the solver or the penalty does not support, or that exclude each
+    other. Solver objects check the penalty when they train."""
+    solver, alone, rows = settings.solver, settings.capable_solvers, by_feature_parameters(settings)
     trains = [name for name in settings.SOLVERS if not alone or name in (AUTO, *alone)]
     for name, row in rows.items():
         able = [other for other in trains if other in row.solvers]
@@ -268,10 +267,10 @@ def check_by_feature(settings: Any) -> None:
             raise InputError(f"{name}: with {other} expected None, {row.without[other]}")
 
 
-def with_data_by_feature(settings: Any, space: Space, layout: Layout) -> Layout:
-    """Return the layout of a penalty with the data that are set, for all columns of a training; InputError where they
-    do not fit the features."""
-    for name, row in given(settings).items():
+def with_data_by_feature(settings: BaseEstimator, space: Space, layout: Layout) -> Layout:
+    """Return the layout of a penalty with the parameters by feature that are set, for all columns of a training;
+    InputError if they do not match the features."""
+    for name, row in by_feature_parameters(settings).items():
         if space.n_dense and not row.takes_dense:
             raise InputError(f"{name}: expected items without a dense block, got crfqn.Features")
         in_columns, in_layout = find(row.in_columns), find(row.in_layout)
@@ -280,10 +279,10 @@ def with_data_by_feature(settings: Any, space: Space, layout: Layout) -> Layout:
     return layout
 
 
-def values_by_feature(settings: Any) -> dict[str, Any]:
-    """Return the data that are set, as the JSON values of a model file, by the parameter's name."""
+def values_by_feature(settings: BaseEstimator) -> dict[str, Any]:
+    """Return the parameters by feature that are set, as JSON values by name."""
     out: dict[str, Any] = {}
-    for name, row in given(settings).items():
+    for name, row in by_feature_parameters(settings).items():
         value, kind = getattr(settings, name), np.float64 if row.is_numeric else None
         values = [*value.values()] if isinstance(value, Mapping) else value
         values = np.asarray(values, kind).tolist()

@@ -1,9 +1,8 @@
-"""Items in a folder, block by block: for data larger than memory.
+"""Labelled items in blocks on disk, for data larger than memory.
 
-A folder has `blocks.crfqn`, the index (labels, names of the features, sizes), and a file a block with the block's
-feature store, labels and weights, in a model's columns. It is written in two passes over batches of items, the first
-for labels and names, and read block by block, whenever a training asks for one: what is in memory is a block, not the
-data. Shapes: I items, N positions, F features, K labels.
+A folder has an index, `blocks.crfqn` (labels, names of the features, sizes), and for each block a file with its feature
+store, labels and weights, in the columns of the model. A first pass over batches of items finds labels and names, a
+second writes the blocks. Training reads one block at a time. Shapes: I items, N positions, F features, K labels.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from crfqn.arrays import Labels, Vector
 from crfqn.atomic_write import StrPath
@@ -40,16 +39,19 @@ from crfqn.objectives.objective import Objective, block_cuts
 from crfqn.objectives.part import Part
 from crfqn.threads import Pool
 
-INDEX, KIND = "blocks.crfqn", "blocks"
-BLOCK_SCORES = 1 << 22  # scores, labels x positions, of a block: 32 MB, and a few arrays like it
-BLOCK_POSITIONS = 1 << 19  # at the most
-KEPT_NUMBERS = 1 << 25  # residuals that stay in memory, 256 MB; others go to a file
-COUNTS = "n_items", "n_positions", "n_bytes"
-Batch = tuple[Any, ...]  # (X, y) or (X, y, sample_weight)
+INDEX_FILE, INDEX_KIND = "blocks.crfqn", "blocks"
+BLOCK_FILE = "block-{:06}.safetensors"
+# These three bound the memory of a training, and change no result.
+BLOCK_SCORES = 1 << 22  # scores, labels x positions, of a block: 32 MB for each of several such arrays
+BLOCK_POSITIONS = 1 << 19  # maximum number of positions of a block
+KEPT_NUMBERS = 1 << 25  # residuals that stay in memory, 256 MB; others are written to a file
+BLOCK_SIZES = "n_items", "n_positions", "n_bytes"
+Batch: TypeAlias = tuple[Any, ...]  # (X, y) or (X, y, sample_weight)
+Batches: TypeAlias = Iterable[Batch] | Callable[[], Iterable[Batch]]
 
 
 class Block(NamedTuple):
-    """Features, codes of the labels, int32 (N,), and weights of some items, float64 (I,)."""
+    """Features of some items, numbers of their labels, int32 (N,), and their weights, float64 (I,)."""
 
     store: FeatureStore
     targets: Labels
@@ -70,51 +72,55 @@ class Blocks:
 
     def __init__(self, folder: StrPath) -> None:
         self.folder = Path(folder)
-        file = read_model(self.folder / INDEX)
-        if file.kind != KIND:
-            raise DataError(f"{self.folder / INDEX}: expected an index of blocks, got a model, {file.kind!r}")
+        file = read_model(self.folder / INDEX_FILE)
+        if file.kind != INDEX_KIND:
+            raise DataError(
+                f"{self.folder / INDEX_FILE}: expected an index of blocks, got a model, {file.kind!r}"
+            )
         self.classes = read_labels(file, file.count("n_classes", 1))
         self.vocabulary = read_vocabulary(file)
         self.n_features = file.count("n_features")
         self.is_of_sequences = bool(file.metadata.get("is_of_sequences"))
-        self.n_items, self.n_positions, self.n_bytes = (file.array(name, "int64", (None,)) for name in COUNTS)
-        self._sums = file.string_list("digests")
+        self.n_items, self.n_positions, self.n_bytes = (
+            file.array(name, "int64", (None,)) for name in BLOCK_SIZES
+        )
+        self._digests = file.string_list("digests")
         self._checked: set[int] = set()
 
     @classmethod
     def open(cls, folder: StrPath) -> Blocks:
-        """Open what `write` has written; ModelFileError or DataError where it is missing or damaged."""
+        """Open a folder that `write` has written; ModelFileError or DataError if it is missing or damaged."""
         return cls(folder)
 
     @classmethod
     def write(
         cls,
         folder: StrPath,
-        batches: Iterable[Batch] | Callable[[], Iterable[Batch]],
+        batches: Batches,
         *,
-        templates: Any = None,
+        templates: BaseEstimator | None = None,
         min_count: int = 1,
         n_positions: int | None = None,
     ) -> Blocks:
-        """Write batches of items to a new folder, as a whole or not at all, and open it.
+        """Write batches of items to a new folder, atomically, and open it.
 
         Parameters
         ----------
-        folder : path, which must not exist yet
+        folder : path, which must not exist
         batches : iterable that can be read twice, or a function that returns one
-            Of (X, y) or (X, y, sample_weight), in any form that `ChainCRF.fit` takes (lists of items, `Sequences`), or
-            matrices (items x features) with a label for each row, as `MulticlassCRF.fit` takes them. All labels known.
+            A batch is (X, y) or (X, y, sample_weight), in the forms of `ChainCRF.fit` (lists of items, `Sequences`), or
+            with a matrix (items x features) and a label for each row, as in `MulticlassCRF.fit`. All labels are known.
         templates : Templates, optional
-            Features of token columns; as by `Templates.fit` on all items.
+            They make features of token columns, as `Templates.fit` on all items does.
         min_count : int, default 1
-            Features by name at fewer positions are left out. With templates theirs holds.
+            Features by name at fewer positions are ignored; with templates, their `min_count` is used.
         n_positions : int, optional
-            Positions of a block, one item at least; by default so many that their scores take 32 MB.
+            Maximum number of positions of a block, which has one item or more; by default scores take 32 MB.
 
         Raises
         ------
         InputError
-            As of `fit`; for a generator, which can be read only once; for a folder that exists.
+            As in `fit`; for a generator, which can be read only once; for a folder that exists.
 
         Notes
         -----
@@ -126,7 +132,8 @@ class Blocks:
         return int(self.n_items.sum())
 
     def __iter__(self) -> Iterator[tuple[Any, NDArray]]:
-        """Yield features, a CSR array by position, and labels of each block: what `fit_blocks` takes."""
+        """Yield for each block its features, a CSR array (positions x features), and labels, as `fit_blocks`
+        expects."""
         for number in range(self.n_items.size):
             store, targets, _ = self.read(number)
             indptr, indices, values = store.by_position
@@ -141,7 +148,7 @@ class Blocks:
         )
 
     def check_kind(self, is_of_sequences: bool) -> None:
-        """Raise InputError unless items are sequences, or rows, as a model needs them."""
+        """Raise InputError unless the items are sequences, or rows, as the model expects."""
         if self.is_of_sequences != is_of_sequences:
             kinds = "rows of features with a label each", "sequences"
             raise InputError(
@@ -149,13 +156,13 @@ class Blocks:
             )
 
     def read(self, number: int) -> Block:
-        """Return a block, into new arrays; its checksum is compared the first time. DataError for a damaged file."""
+        """Return a block in new arrays; the first time, its checksum is compared. DataError for a damaged file."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        path = block_path(self.folder, number)
+        path = self.folder / BLOCK_FILE.format(number)
         try:
-            if number not in self._checked and digest(path) != self._sums[number]:
+            if number not in self._checked and digest(path) != self._digests[number]:
                 raise DataError(f"{path}: the file is damaged: its content does not match its checksum")
             arrays = load_file(path)
             self._checked.add(number)
@@ -166,24 +173,19 @@ class Blocks:
             raise DataError(f"{path}: cannot be read: {error}") from error
 
     def objective(self, make: Callable[[Block, Pool], Part], pool: Pool) -> Objective:
-        """Return the objective of what `make` makes of each block. Blocks are read whenever they are needed."""
+        """Return the objective whose parts `make` returns for the blocks. Blocks are read each time they are needed."""
         parts = PartFiles(self.n_items.size, lambda number, threads: make(self.read(number), threads), pool)
         scratch = str(self.folder) if os.access(self.folder, os.W_OK) else tempfile.gettempdir()
         return Objective(StoredParts(parts, KEPT_NUMBERS, scratch))
 
 
-def check_alone(blocks: Blocks, y: Any, sample_weight: Any, validation: Any) -> None:
-    """Raise InputError for labels and weights beside blocks, which have their own, and for validation items."""
+def check_blocks_alone(y: object, sample_weight: object, validation: object) -> None:
+    """Raise InputError for labels, weights and validation items given with blocks."""
     for name, value in (("y", y), ("sample_weight", sample_weight), ("validation", validation)):
         if value is not None:
             raise InputError(
                 f"{name}: blocks have their own labels and weights; expected None, got {describe(value)}"
             )
-
-
-def block_path(folder: Path, number: int) -> Path:
-    """Return the file of a block."""
-    return folder / f"block-{number:06}.safetensors"
 
 
 def digest(path: Path) -> str:
@@ -193,9 +195,9 @@ def digest(path: Path) -> str:
 
 
 class Writer:
-    """Writing of a folder of blocks; parameters as of `Blocks.write`.
+    """Writes a folder of blocks; parameters as in `Blocks.write`.
 
-    The first pass over the batches sets labels (`classes`), `vocabulary`, `n_features` and `is_of_sequences`.
+    The first pass over the batches sets the labels `classes`, `vocabulary`, `n_features` and `is_of_sequences`.
     """
 
     classes: NDArray
@@ -203,11 +205,13 @@ class Writer:
     n_features: int
     is_of_sequences: bool
 
-    def __init__(self, folder: StrPath, batches: Any, templates: Any, min_count: int) -> None:
+    def __init__(
+        self, folder: StrPath, batches: Batches, templates: BaseEstimator | None, min_count: int
+    ) -> None:
         if not callable(batches) and (not isinstance(batches, Iterable) or isinstance(batches, Iterator)):
             raise InputError(
-                "batches: expected (X, y) that can be read twice, as a list, or a function that returns an iterator, "
-                f"got {type(batches).__name__}"
+                "batches: expected an iterable of (X, y) that can be read twice, or a function that returns an "
+                f"iterator, got {type(batches).__name__}"
             )
         self.folder, self.batches = Path(folder), batches
         self.templates = None if templates is None else clone(templates).set_params(min_count=1)
@@ -216,13 +220,13 @@ class Writer:
             raise InputError(f"{self.folder}: expected a folder that does not exist yet")
 
     def write(self, n_positions: int | None) -> Blocks:
-        """Write the blocks beside the folder, then give them its name."""
+        """Write the blocks to a temporary folder, then rename it."""
         from safetensors.numpy import save_file
 
         self.first_pass()
-        most = n_positions or max(min(BLOCK_SCORES // len(self.classes), BLOCK_POSITIONS), 1)
+        max_positions = n_positions or max(min(BLOCK_SCORES // len(self.classes), BLOCK_POSITIONS), 1)
         part = self.folder.with_name(f".{self.folder.name}.part")
-        shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+        shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
         content = ModelContent(metadata={"n_classes": len(self.classes), "n_features": self.n_features})
         content.metadata["is_of_sequences"] = self.is_of_sequences
         add_labels(content, self.classes)
@@ -231,17 +235,17 @@ class Writer:
         digests: list[str] = []
         try:
             part.mkdir(parents=True)
-            for number, (store, targets, weights) in enumerate(self.second_pass(most)):
-                path = block_path(part, number)
+            for number, (store, targets, weights) in enumerate(self.second_pass(max_positions)):
+                path = part / BLOCK_FILE.format(number)
                 arrays = {"indptr": store.indptr, "indices": store.indices, "values": store.values}
                 save_file(arrays | {"offsets": store.offsets, "targets": targets, "weights": weights}, path)
                 sizes.append((store.n_items, store.n_positions, path.stat().st_size))
                 digests.append(digest(path))
             content.arrays |= dict(
-                zip(COUNTS, np.array(sizes, np.int64).reshape(-1, 3).T.copy(), strict=True)
+                zip(BLOCK_SIZES, np.array(sizes, np.int64).reshape(-1, 3).T.copy(), strict=True)
             )
             content.strings["digests"] = digests
-            write_model(part / INDEX, KIND, content.arrays, content.strings, content.metadata)
+            write_model(part / INDEX_FILE, INDEX_KIND, content.arrays, content.strings, content.metadata)
             part.rename(self.folder)
         except OSError as error:
             raise DataError(f"cannot write {self.folder}: {error.strerror or error}") from error
@@ -250,20 +254,20 @@ class Writer:
         return Blocks(self.folder)
 
     def read(self) -> Iterator[Batch]:
-        """Yield the batches, from the first."""
+        """Yield the batches as (X, y, sample_weight or None)."""
         number = -1
         for number, batch in enumerate(self.batches() if callable(self.batches) else self.batches):
             if not isinstance(batch, tuple) or len(batch) not in (2, 3):
                 raise InputError(f"batch {number}: expected (X, y) or (X, y, sample_weight)")
             try:
                 yield (*batch, None)[:3]
-            except InputError as error:  # of whoever takes it
+            except InputError as error:  # of the code that reads the batch
                 raise InputError(f"batch {number}: {error}") from error
         if number < 0:
-            raise InputError("batches: expected at least one, got none")
+            raise InputError("batches: expected one or more, got none")
 
     def first_pass(self) -> None:
-        """Find labels and names; InputError for batches of different kinds."""
+        """Set labels and names; InputError for batches of different kinds."""
         names, known, source = MergedNames(), None, None
         classes, kinds, number = [], set(), 0
         for number, (X, y, _) in enumerate(self.read()):
@@ -282,12 +286,14 @@ class Writer:
             except InputError as error:
                 raise InputError(f"batch {number}: {error}") from error
         if len(kinds) > 1:
-            raise InputError(f"batches: expected all of one kind and of as many columns, got {sorted(kinds)}")
+            raise InputError(
+                f"batches: expected the same kind and number of columns in all, got {sorted(kinds)}"
+            )
         if not kinds:
-            raise InputError("batches: expected at least one position, but all items are empty")
+            raise InputError("batches: expected one or more positions, but all items are empty")
         ((self.is_of_sequences, n_columns),) = kinds
         if not (self.is_of_sequences or n_columns):
-            raise InputError("batches: expected at least one feature, got none")
+            raise InputError("batches: expected one or more features, got none")
         labels = list(chain.from_iterable(names_of_batch.tolist() for names_of_batch in classes))
         self.classes, _ = encode_labels(labels, np.arange(len(labels) + 1))
         has_attributes = known is not None and known.has_attributes
@@ -295,16 +301,16 @@ class Writer:
         self.n_features = n_columns or len(self.vocabulary or ())
 
     def encoded(self, X: Any, vocabulary: Vocabulary | None) -> tuple[Sequences, bool]:
-        """Return a batch's items, and whether they are sequences."""
+        """Return the encoded items of a batch, and whether they are sequences."""
         if is_matrix(X):
             return Sequences(X, np.arange(X.shape[0] + 1)), False
         if self.templates is not None and vocabulary is None:
             X = self.templates.fit_transform(X)
         return encode_sequences(X, vocabulary)[0], True
 
-    def second_pass(self, most: int) -> Iterator[Block]:
-        """Yield blocks of up to so many positions, of one item at least."""
-        waiting: list[tuple[Sequences, Labels, Vector]] = []
+    def second_pass(self, max_positions: int) -> Iterator[Block]:
+        """Yield blocks of up to `max_positions` positions; an item with more has its own block."""
+        runs: list[tuple[Sequences, Labels, Vector]] = []
         for X, y, sample_weight in self.read():
             if has_no_position(X):
                 continue
@@ -315,16 +321,14 @@ class Writer:
             filled = items.lengths > 0
             if not filled.all():
                 items, weights = items[filled], weights[filled]
-            for first, last in pairwise(block_cuts(items.offsets, most)):
+            for first, last in pairwise(block_cuts(items.offsets, max_positions)):
                 positions = slice(items.offsets[first], items.offsets[last])
-                if (
-                    waiting
-                    and sum(run[0].n_positions for run in waiting) + positions.stop - positions.start > most
-                ):
-                    yield block_of(waiting)
-                    waiting = []
-                waiting.append((items[first:last], targets[positions], weights[first:last]))
-        yield block_of(waiting)
+                n_positions = sum(run[0].n_positions for run in runs) + positions.stop - positions.start
+                if runs and n_positions > max_positions:
+                    yield block_of(runs)
+                    runs = []
+                runs.append((items[first:last], targets[positions], weights[first:last]))
+        yield block_of(runs)
 
 
 def block_of(runs: list[tuple[Sequences, Labels, Vector]]) -> Block:

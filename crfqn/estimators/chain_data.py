@@ -1,10 +1,11 @@
-"""Encoding of labelled sequences for a chain: items in memory, blocks on disk, and batches of `partial_fit`.
+"""Encodes labelled sequences for a chain: items in memory, blocks on disk, and batches of `partial_fit`.
 
-Shards on workers are in `sharded_chain.py`. Shapes: I items, N positions, F features, K labels.
+`sharded_chain.py` encodes shards on workers. Shapes: I items, N positions, F features, K labels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,9 +13,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from crfqn.arrays import Labels
 from crfqn.data.encoding import Sequences, encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
+from crfqn.data.inputs import ItemsLike, LabelsLike, SampleWeight, SparseMatrix
 from crfqn.data.items import Handover, check_item_weights, check_position_weights, class_factors
 from crfqn.data.label_arrays import (
     PartialLabels,
@@ -26,7 +29,7 @@ from crfqn.data.label_arrays import (
 from crfqn.data.vocabulary import NO_COLUMNS, Vocabulary
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.blocks import Blocks
-from crfqn.estimators.problem import Encoded, InMemory, OnDisk, check_validation
+from crfqn.estimators.problem import Encoded, InMemory, OnDisk, Validation, check_validation
 from crfqn.estimators.settings import ChainSettings
 from crfqn.estimators.transitions import (
     BrokenRules,
@@ -41,6 +44,7 @@ from crfqn.model.compiled_engine import EncodedItems
 from crfqn.model.sequences import single_run_rules
 from crfqn.model.space import SequenceSpace
 from crfqn.objectives.linear.dense_map import DenseMap, HStackMap
+from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.position_likelihood import PositionLikelihood
@@ -54,26 +58,27 @@ from crfqn.threads import Pool
 
 
 class WeightedLabels(NamedTuple):
-    """The labels of positions that count differently, int32 (N,), and what each counts, float64 (N,)."""
+    """Labels of positions, int32 (N,), with weights of the positions, float64 (N,)."""
 
-    targets: NDArray[np.int32]
+    targets: Labels
     position_weights: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class ChainLoss:
-    """The loss of a training's items: its class, the labels (K,), and the rules that hold in training, if any."""
+    """Makes the loss of a training: its class, the labels (K,), and the rules that hold in training, if any."""
 
-    loss_class: Any
+    loss_class: type[ScoreLoss]
     classes: NDArray
     rules: TransitionRules | None
 
-    def __call__(self, store: FeatureStore, targets: Any) -> ScoreLoss:
-        """Return the loss of items by their features and labels, which are all known."""
+    def __call__(self, store: FeatureStore, targets: Labels) -> ScoreLoss:
+        """Return the loss of items with these features and labels, which are all known."""
         return self.over(Chain(store.offsets, len(self.classes), rules=self.rules), targets)
 
     def over(self, chain: Chain, targets: Any) -> ScoreLoss:
-        """Return the loss over a chain, of labels that are known, not all known (K, N), or `WeightedLabels`."""
+        """Return the loss over a chain of known labels, of the labels that positions may have, (K, N), or of
+        `WeightedLabels`."""
         if isinstance(targets, WeightedLabels):
             return PositionLikelihood(chain, *targets)
         if targets.ndim == 2:
@@ -87,13 +92,13 @@ class ChainLoss:
         return find_broken(self.rules, PartialLabels(self.classes, targets, None), offsets)
 
     def check(self, targets: NDArray[np.int32], offsets: NDArray[np.int64], part: str) -> None:
-        """Raise InputError, naming the part of the data, for an item that breaks the rules."""
+        """Raise InputError for an item that breaks the rules; `part` is the name of the data in the message."""
         broken = self.broken(targets, offsets)
         if broken is not None:
             raise InputError(f"{part}: {broken.first}; enforce_rules_in='decoding' trains without rules")
 
 
-def space_of(
+def chain_space(
     settings: ChainSettings,
     classes: NDArray,
     n_features: int,
@@ -101,9 +106,9 @@ def space_of(
     rules: TransitionRules | None,
     n_dense: int = 0,
 ) -> SequenceSpace:
-    """Return the space of a training's weights, with a warning of rules of other labels."""
+    """Return the space of a training's weights; warns of rules for labels that the data do not have."""
     transitions = settings.transitions
-    unknown: Any = ()
+    unknown: list[Any] = []
     if transitions.once:
         _, unknown = single_run_rules(transitions.once, classes.tolist(), transitions.scheme)
     if unknown:
@@ -123,26 +128,29 @@ def space_of(
     )
 
 
-def loss_of(settings: ChainSettings, space: SequenceSpace) -> ChainLoss:
-    """Return the loss of a training in a space, with the rules that hold in it."""
+def training_loss(settings: ChainSettings, space: SequenceSpace) -> ChainLoss:
+    """Return the loss of a training in a space, with the rules that hold in training."""
     rules = space.rules if settings.enforce_rules_in == "both" else None
     return ChainLoss(settings.loss_variant.loss_class, space.classes, rules)
 
 
-def chain_of(
-    space: SequenceSpace, offsets: NDArray[np.int64], rules: TransitionRules | None, matrix: Any = None
+def chain_over(
+    space: SequenceSpace,
+    offsets: NDArray[np.int64],
+    rules: TransitionRules | None,
+    matrix: SparseMatrix | NDArray,
 ) -> Chain:
-    """Return the chain over items; matrix : (N, F), whose columns of bigram features are used."""
+    """Return the chain over items; matrix : (N, F), which has the columns of bigram features."""
     columns = space.bigram_columns
     contexts = Contexts.from_columns(matrix, columns, space.n_states) if columns.size else None
     return Chain(offsets, space.n_states, rules=rules, contexts=contexts)
 
 
 def observed(
-    settings: ChainSettings, space: SequenceSpace, store: FeatureStore, targets: Any, chain: Chain
+    settings: ChainSettings, space: SequenceSpace, store: FeatureStore, targets: Labels, chain: Chain
 ) -> Support:
-    """Return the weights that may be other than 0: those of pairs of a feature and a label, and of labels, that occur
-    in the training data, or are possible by the settings."""
+    """Return the weights that may be other than 0: those of pairs of a feature and a label, and of two labels, that
+    occur in the training data, or of all pairs if the settings allow them."""
     if not settings.all_possible_states and space.n_dense:
         raise InputError(
             "all_possible_states=False: expected a model and items without a dense block, got crfqn.Features"
@@ -159,8 +167,8 @@ def observed(
 
 
 def possible_support(space: SequenceSpace, support: Support | None = None) -> Support:
-    """Return a support, by default of all weights of features and transitions, without transitions where the templates
-    have no pattern of these."""
+    """Return a support, by default of all weights of features and transitions, without transitions if the templates
+    have no pattern for them."""
     layout = EdgeLayout(space.n_states)
     support = support or Support(space.n_states * space.n_features, layout.size)
     if space.vocabulary is None or space.vocabulary.has_transitions:
@@ -170,18 +178,22 @@ def possible_support(space: SequenceSpace, support: Support | None = None) -> Su
 
 
 def encode_items(
-    X: Any, y: Any, sample_weight: Any, settings: ChainSettings, support_of: Any = observed
+    X: ItemsLike | Handover,
+    y: LabelsLike | None,
+    sample_weight: SampleWeight,
+    settings: ChainSettings,
+    support_of: Callable[..., Support] = observed,
 ) -> Encoded:
-    """Return items in memory; parameters and errors as of `ChainCRF.fit`. A `Handover` is freed on the way.
+    """Return items in memory; parameters and errors as in `ChainCRF.fit`. The items of a `Handover` are freed early.
 
-    support_of : makes the support of settings, space, features, labels and chain, by default of what they contain
+    support_of : returns the support for settings, space, features, labels and chain
     """
     items = Handover.release_argument(X)
     is_hybrid = isinstance(items, Features)
     encoded, vocabulary = without_rare(
         *encode_sequences(items.sparse if is_hybrid else items), settings.min_count
     )
-    sequences: Any = items.beside(encoded) if is_hybrid else encoded
+    sequences: Any = items.beside(encoded) if isinstance(items, Features) else encoded
     del items, encoded
     sequences, labels, weights, position_weights, rules = training_data(
         sequences,
@@ -196,33 +208,33 @@ def encode_items(
     )
     dense = sequences.dense if is_hybrid else None
     matrix, offsets = (sequences.sparse if is_hybrid else sequences).matrix, sequences.offsets
-    space = space_of(
+    space = chain_space(
         settings, labels.classes, matrix.shape[1], vocabulary, rules, 0 if dense is None else dense.shape[1]
     )
-    loss = loss_of(settings, space)
-    chain = chain_of(space, offsets, loss.rules, matrix)
+    loss = training_loss(settings, space)
+    chain = chain_over(space, offsets, loss.rules, matrix)
     if vocabulary is not None:
         matrix = without_columns(matrix, vocabulary.only_bigram_columns)
     store = FeatureStore.from_matrix(matrix, offsets)
     del sequences, matrix
-    targets: Any = labels.targets if labels.allowed is None else unknown_labels(labels, settings)
+    targets: Any = labels.targets if labels.allowed is None else allowed_labels(labels, settings)
     support = support_of(settings, space, store, targets, chain)
     if position_weights is not None:
-        targets = WeightedLabels(targets, position_weights)
-    features: Any = SparseMap(store, Pool(1))
+        targets = WeightedLabels(labels.targets, position_weights)
+    features: FeatureMap = SparseMap(store, Pool(1))
     if dense is not None:
         features = HStackMap([DenseMap.from_matrix(dense, offsets, pool=Pool(1)), features])
     return Encoded(space, InMemory(features, loss.over(chain, targets), weights), store.n_positions, support)
 
 
 def encode_blocks(blocks: Blocks, settings: ChainSettings) -> Encoded:
-    """Return items in blocks on disk, which keep the rules; InputError where one does not."""
+    """Return items in blocks on disk; InputError for an item that breaks the rules."""
     blocks.check_kind(is_of_sequences=True)
     refuse_bigrams(blocks.vocabulary, "blocks")
     settings.check_parts("in blocks", "block")
     rules = settings.transitions.rules_without_data(blocks.classes)
-    space = space_of(settings, blocks.classes, blocks.n_features, blocks.vocabulary, rules)
-    loss = loss_of(settings, space)
+    space = chain_space(settings, blocks.classes, blocks.n_features, blocks.vocabulary, rules)
+    loss = training_loss(settings, space)
     for number in range(blocks.n_items.size if loss.rules is not None else 0):
         block = blocks.read(number)
         loss.check(block.targets, block.store.offsets, f"block {number}")
@@ -230,19 +242,25 @@ def encode_blocks(blocks: Blocks, settings: ChainSettings) -> Encoded:
 
 
 def encode_batch(
-    X: Any, y: Any, sample_weight: Any, labels: NDArray, known: SequenceSpace | None, settings: ChainSettings
+    X: ItemsLike,
+    y: LabelsLike,
+    sample_weight: SampleWeight,
+    labels: NDArray,
+    known: SequenceSpace | None,
+    settings: ChainSettings,
 ) -> Encoded:
-    """Return a batch of `partial_fit`, with all labels and behind the `known` features its new ones."""
+    """Return a batch of `partial_fit`, in the columns of the `known` space and new ones after these; `labels` are those
+    of all batches."""
     settings.check_parts("in batches", "batch")
-    sequences, vocabulary = grown(X, known)
+    sequences, vocabulary = encode_growing(X, known)
     rules = settings.transitions.rules_without_data(labels)
     targets: Any = encode_known_labels(y, sequences.offsets, labels)
     weights = check_item_weights(sample_weight, len(sequences))
     filled = sequences.lengths > 0
     if not filled.all():
         sequences, targets, weights = take_items(sequences, targets, weights, filled)
-    space = space_of(settings, labels, sequences.n_features, vocabulary, rules)
-    loss = loss_of(settings, space)
+    space = chain_space(settings, labels, sequences.n_features, vocabulary, rules)
+    loss = training_loss(settings, space)
     broken = loss.broken(targets, sequences.offsets)
     if broken is not None:
         stays = items_that_stay(broken, len(sequences), settings.on_violation)
@@ -252,47 +270,51 @@ def encode_batch(
     return Encoded(space, source, store.n_positions, possible_support(space))
 
 
-def labelled_batch(X: Any, y: Any, known: SequenceSpace | None) -> tuple[Sequences, NDArray[np.object_]]:
-    """Return what `refit` takes: the batch in the features that were known and its new ones, a list of labels an
-    item."""
-    sequences, vocabulary = grown(X, known)
+def labelled_batch(
+    X: ItemsLike, y: LabelsLike, known: SequenceSpace | None
+) -> tuple[Sequences, NDArray[np.object_]]:
+    """Return the arguments of `refit`: a batch in the columns of the `known` space and new ones, and a list of labels
+    for each item."""
+    sequences, vocabulary = encode_growing(X, known)
     labels = np.empty(sequences.n_positions, object)
     labels[:] = flat_partial_labels(y, sequences.offsets)
     named = Sequences.from_checked(sequences.matrix, sequences.offsets, sequences.feature_names, vocabulary)
     return named, lists_by_item(labels, sequences.offsets)
 
 
-def encode_held_out(validation: Any, space: SequenceSpace) -> tuple[Any, Any, int]:
-    """Return validation items, encoded once for all looks, their labels, and the number of positions."""
+def encode_held_out(
+    validation: Validation, space: SequenceSpace
+) -> tuple[EncodedItems | Features, NDArray[np.object_], int]:
+    """Return validation items, encoded once for all evaluations, their labels, and the number of positions."""
     X, y = check_validation(validation)
     sequences = encode_known(X, space)
     sparse = sparse_of(sequences)
-    chain = chain_of(space, sequences.offsets, space.rules, sparse.matrix)
-    items: Any = EncodedItems.from_sequences(sparse, chain, space.bigram_columns)
-    if space.n_dense:
+    chain = chain_over(space, sequences.offsets, space.rules, sparse.matrix)
+    items: EncodedItems | Features = EncodedItems.from_sequences(sparse, chain, space.bigram_columns)
+    if isinstance(sequences, Features):
         items = sequences.beside(items)
     labels = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
     return items, labels, sequences.n_positions
 
 
-def encode_known(X: Any, space: SequenceSpace) -> Any:
-    """Return items as `Sequences` in a model's features, with their dense block if there is one."""
+def encode_known(X: ItemsLike, space: SequenceSpace) -> Sequences | Features:
+    """Return items as `Sequences` in the columns of a model, with their dense block if the model has one."""
     X = check_dense(X, space.n_dense)
     sparse = in_columns_of(sparse_of(X), space.vocabulary)
     sparse, _ = encode_sequences(sparse, space.vocabulary, allow_empty=True, n_features=space.n_features)
     return X.beside(sparse) if isinstance(X, Features) else sparse
 
 
-def unknown_labels(labels: PartialLabels, settings: ChainSettings) -> NDArray[np.bool_]:
-    """Return which labels positions may have, (K, N); InputError for a loss that needs all labels, and for parameters
-    that ask what occurs."""
+def allowed_labels(labels: PartialLabels, settings: ChainSettings) -> NDArray[np.bool_]:
+    """Return the labels that each position may have, (K, N); InputError for losses and parameters that need known
+    labels."""
     assert labels.allowed is not None
     if not settings.loss_variant.loss_class.has_marginals:
         raise InputError(f"loss={settings.loss!r}: expected known labels, but some are None or sets")
     if not (settings.all_possible_states and settings.all_possible_transitions):
         raise InputError(
-            "expected known labels where all_possible_states or all_possible_transitions is False: None or a set does "
-            "not say what occurs"
+            "expected known labels if all_possible_states or all_possible_transitions is False, as pairs that occur "
+            "are those of known labels"
         )
     return labels.allowed
 
@@ -300,12 +322,12 @@ def unknown_labels(labels: PartialLabels, settings: ChainSettings) -> NDArray[np
 def without_rare(
     sequences: Sequences, vocabulary: Vocabulary | None, min_count: int
 ) -> tuple[Sequences, Vocabulary | None]:
-    """Return items without the features of fewer than `min_count` positions; columns without names stay, empty."""
+    """Return items without features that occur at fewer positions than `min_count`; matrices keep empty columns."""
     if min_count == 1:
         return sequences, vocabulary
     if vocabulary is not None and vocabulary.encodes_items:
         raise InputError(
-            "min_count: expected 1 for items of templates, which count features themselves: Templates(min_count=)"
+            "min_count: expected 1 for items of templates, which have their own parameter: Templates(min_count=)"
         )
     matrix = scipy.sparse.csr_array(sequences.matrix)
     is_frequent = np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1]) >= min_count
@@ -325,8 +347,8 @@ def weights_of_labels(
     position_weights: NDArray[np.float64] | None,
     settings: ChainSettings,
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Return the weights of items, (I,), and of positions, (N,), with those of their labels; None for the latter
-    where all positions of an item count alike: the item has that weight then."""
+    """Return the weights of items, (I,), and of positions, (N,), multiplied by those of their labels. If all positions
+    of each item have equal weights, these are in the weights of items, and those of positions are None."""
     if settings.class_weight is None and position_weights is None:
         return weights, None
     if labels.allowed is not None:
@@ -339,20 +361,21 @@ def weights_of_labels(
         totals = np.bincount(labels.targets, by_position, len(labels.classes))
         combined = combined * class_factors(settings.class_weight, labels.classes, totals)[labels.targets]
     if not combined.any():
-        raise InputError("class_weight: expected at least one position of positive weight, got none")
+        raise InputError("class_weight: expected positions of positive weight, got none")
     first = combined[offsets[:-1]]
     if np.array_equal(combined, np.repeat(first, np.diff(offsets))):
         return first if weights is None else first * weights, None
     if not settings.loss_variant.loss_class.has_marginals:
         raise InputError(
-            f"loss={settings.loss!r}: expected positions that count alike; class_weight and sample_weight by position "
-            "need loss='logistic'"
+            f"loss={settings.loss!r}: expected equal weights of the positions of an item; class_weight and "
+            "sample_weight by position need loss='logistic'"
         )
     return weights, combined
 
 
-def grown(X: Any, known: SequenceSpace | None) -> tuple[Sequences, Vocabulary | None]:
-    """Return a batch in the features that were known, and behind them its new ones; InputError for bigram features."""
+def encode_growing(X: Any, known: SequenceSpace | None) -> tuple[Sequences, Vocabulary | None]:
+    """Return a batch in the columns of the `known` space, and its new features in columns after these; InputError for
+    bigram features."""
     if known is None:
         sequences, vocabulary = encode_sequences(X)
     elif known.vocabulary is None or known.vocabulary.encodes_items:
@@ -360,15 +383,15 @@ def grown(X: Any, known: SequenceSpace | None) -> tuple[Sequences, Vocabulary | 
     else:
         sequences, names = encode_sequences(X if isinstance(X, Sequences) else known.vocabulary.named(X))
         if names is None:
-            raise InputError("expected features by name, as in the calls before, got matrices")
+            raise InputError("expected features by name, as in earlier calls, got matrices")
         vocabulary = known.vocabulary.grown(names)
         sequences = sequences.with_names(vocabulary.names)
     refuse_bigrams(vocabulary, "partial_fit")
     return sequences, vocabulary
 
 
-def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:
-    """Return a matrix, CSR (N, F), without the entries of some columns, which stay as empty ones."""
+def without_columns(matrix: SparseMatrix, columns: NDArray[np.int64]) -> SparseMatrix:
+    """Return a matrix, CSR (N, F), in which some columns are empty."""
     if not columns.size:
         return matrix
     is_left_out = np.zeros(matrix.shape[1], bool)

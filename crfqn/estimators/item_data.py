@@ -1,4 +1,5 @@
-"""Encoding of single items, which are rows of a matrix and have a label or several: in memory, blocks on disk, batches.
+"""Encodes labelled single items, which are rows of a matrix: in memory, in blocks on disk, and batches of
+`partial_fit`.
 
 Shapes: I items, F features, K nodes of the structure (flat: the classes).
 """
@@ -8,15 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from crfqn.arrays import Vector
+from crfqn.arrays import Labels, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
+from crfqn.data.inputs import ItemsLike, LabelsLike, SampleWeight, SparseMatrix
 from crfqn.data.items import Handover, check_values, item_weights, set_weights
 from crfqn.data.label_arrays import encode_known_labels, encode_labels, item_labels
 from crfqn.data.matrices import canonical, is_plain_array
@@ -34,19 +37,27 @@ from crfqn.model.texts import Words, is_text_list
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.objectives.linear.dense_map import DenseMap, HStackMap
 from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.threads import Pool, single_threaded_blas
 
-# Of an array's entries, those that are not zero: index arrays take 12 bytes for each of these, the array is there.
-MOSTLY = 0.5
-# Types of columns, of pandas and polars.
-CATEGORIES = ("category", "categorical", "enum", "string", "str")
-TIMES = ("datetime64", "datetime", "date", "time", "timedelta64", "duration", "period")
-READ: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}  # what scikit-learn checks of a matrix
+Rows: TypeAlias = "NDArray | SparseMatrix | Features"  # checked items
+ItemMap: TypeAlias = DenseMap | SparseMap | HStackMap
+
+# Arrays with this fraction of entries other than zero, or more, are stored as they are. A sparse store would take 12
+# bytes for each such entry, besides the array of 8 bytes for each entry.
+DENSE_FRACTION = 0.5
+# Types of columns in pandas and polars that are not numbers.
+CATEGORY_TYPES = ("category", "categorical", "enum", "string", "str")
+TIME_TYPES = ("datetime64", "datetime", "date", "time", "timedelta64", "duration", "period")
+MATRIX_CHECKS: dict[str, Any] = {
+    "accept_sparse": ("csr", "csc"),
+    "dtype": "numeric",
+}  # of scikit-learn's validate_data
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The columns of a training's matrix: their number, their names, None without any, and those of a dense block."""
+    """Columns of a training: their number, their names or None, and the number of columns of a dense block."""
 
     n_features_in_: int = 0
     feature_names: list[str] | None = None
@@ -54,26 +65,33 @@ class Columns:
 
 
 class Targets(NamedTuple):
-    """Labels of a training's items: the space to choose from, the labels as the loss takes them (int32 (I,), nodes,
-    unless an estimator says otherwise), and how often each item counts, float64 (I,), None for once."""
+    """Labels of the items of a training.
+
+    space : the possible labels
+    labels : nodes, int32 (I,), or the targets of a loss of label sets
+    weights : of the items, float64 (I,), None if all are 1
+    """
 
     space: LabelIndex
     labels: Any
     weights: Vector | None
 
 
-def encode_rows(X: Any, y: Any, sample_weight: Any, settings: Any) -> Encoded:
-    """Return items in memory; parameters and errors as of `ItemEstimator.fit`. A `Handover` is freed on the way."""
-    X, targets, columns = read_rows(Handover.release_argument(X), y, sample_weight, settings)
-    return encode_targets(X, targets, columns, settings)
+def encode_rows(
+    X: ItemsLike | Handover, y: LabelsLike | None, sample_weight: SampleWeight, settings: BaseEstimator
+) -> Encoded:
+    """Return items in memory; parameters and errors as in `ItemEstimator.fit`. The items of a `Handover` are freed
+    early."""
+    rows, targets, columns = read_training_rows(Handover.release_argument(X), y, sample_weight, settings)
+    return encode_targets(rows, targets, columns, settings)
 
 
 def encode_targets(
-    X: Any, targets: Targets, columns: Columns, settings: Any, centre: Vector | None = None
+    X: Rows, targets: Targets, columns: Columns, settings: BaseEstimator, centre: Vector | None = None
 ) -> Encoded:
     """Return checked items with their labels; centre : of the features, (F,), by default their means."""
-    space = space_of(settings, targets.space, columns)
-    with single_threaded_blas(), Pool(settings.n_threads) as pool:  # sums do not depend on threads
+    space = item_space(settings, targets.space, columns)
+    with single_threaded_blas(), Pool(settings.n_threads) as pool:  # sums must not depend on threads
         features = item_features(X, settings.fit_intercept, pool)
         del X
         if space.unpenalised.size:
@@ -82,12 +100,12 @@ def encode_targets(
     source = settings.adapted_source(InMemory(features, loss, targets.weights), targets.labels)
     keeps_source = (
         settings.ANSWERS is SET_ANSWERS and not targets.space.has_one_label
-    )  # thresholds are learnt from items
+    )  # for thresholds of label sets
     return Encoded(space, source, features.n_items, keeps_source=keeps_source)
 
 
-def encode_row_blocks(blocks: Blocks, settings: Any) -> Encoded:
-    """Return items in blocks on disk, whose features are taken as they are, without centring."""
+def encode_row_blocks(blocks: Blocks, settings: BaseEstimator) -> Encoded:
+    """Return items in blocks on disk; their features are not centred."""
     blocks.check_kind(is_of_sequences=False)
     if settings.TAKES_SETS or settings.class_weight is not None:
         raise InputError(
@@ -96,14 +114,15 @@ def encode_row_blocks(blocks: Blocks, settings: Any) -> Encoded:
     labels, nodes = settings.learn_labels(blocks.classes, None)
     codes = np.asarray(nodes, np.int32)
 
-    def loss_of(store: FeatureStore, targets: NDArray[np.int32]) -> Any:
-        return settings.make_loss(labels, store.n_items, codes[targets])
+    def make_loss(store: FeatureStore, targets: Labels) -> ScoreLoss:
+        loss: ScoreLoss = settings.make_loss(labels, store.n_items, codes[targets])
+        return loss
 
-    space = space_of(settings, labels, Columns(blocks.n_features))
-    return Encoded(space, OnDisk(blocks, loss_of, space.has_constant), int(blocks.n_items.sum()))
+    space = item_space(settings, labels, Columns(blocks.n_features))
+    return Encoded(space, OnDisk(blocks, make_loss, space.has_constant), int(blocks.n_items.sum()))
 
 
-def space_of(settings: Any, labels: LabelIndex, columns: Columns) -> ItemSpace:
+def item_space(settings: BaseEstimator, labels: LabelIndex, columns: Columns) -> ItemSpace:
     """Return the space of a training's weights."""
     return ItemSpace(
         columns.n_features_in_,
@@ -119,7 +138,9 @@ def space_of(settings: Any, labels: LabelIndex, columns: Columns) -> ItemSpace:
     )
 
 
-def read_rows(X: Any, y: Any, sample_weight: Any, settings: Any) -> tuple[Any, Targets, Columns]:
+def read_training_rows(
+    X: ItemsLike, y: LabelsLike | None, sample_weight: SampleWeight, settings: BaseEstimator
+) -> tuple[Any, Targets, Columns]:
     """Return the items of positive weight, their labels and their columns, checked."""
     if settings.TAKES_SETS:
         return _read_sets(X, y, sample_weight, settings)
@@ -136,7 +157,9 @@ def read_rows(X: Any, y: Any, sample_weight: Any, settings: Any) -> tuple[Any, T
     return X, Targets(space, nodes[codes], weights), columns
 
 
-def _read_sets(X: Any, y: Any, sample_weight: Any, settings: Any) -> tuple[Any, Targets, Columns]:
+def _read_sets(
+    X: ItemsLike, y: LabelsLike | None, sample_weight: SampleWeight, settings: BaseEstimator
+) -> tuple[Any, Targets, Columns]:
     if are_sets(y):
         X, columns = new_rows(settings, X)
         check_consistent_length(X, y)
@@ -147,7 +170,7 @@ def _read_sets(X: Any, y: Any, sample_weight: Any, settings: Any) -> tuple[Any, 
     if weights is not None and not weights.all():
         stays = np.flatnonzero(weights > 0)
         X, sets, weights = X[stays], sets.take(stays), weights[stays]
-    check_classes(sets.classes)
+    check_any_class(sets.classes)
     return (
         X,
         Targets(LabelIndex.flat(sets.classes, sets.form), settings.targets_of_sets(sets), weights),
@@ -156,51 +179,56 @@ def _read_sets(X: Any, y: Any, sample_weight: Any, settings: Any) -> tuple[Any, 
 
 
 def read_batch(
-    X: Any, y: Any, sample_weight: Any, classes: NDArray, known: LabelIndex | None, settings: Any
+    X: ItemsLike,
+    y: LabelsLike,
+    sample_weight: SampleWeight,
+    classes: NDArray,
+    known: LabelIndex | None,
+    settings: BaseEstimator,
 ) -> tuple[Any, Targets, Columns]:
-    """Return the items of a batch, labels among the classes of all batches; known : those of the calls before."""
+    """Return the items of a batch, with labels among the classes of all batches; known : the labels of earlier
+    calls."""
     if settings.class_weight == "balanced":
-        raise InputError(
-            "class_weight: 'balanced' needs all items at once; partial_fit expects None or a dict"
-        )
+        raise InputError("class_weight: 'balanced' needs all items; partial_fit expects None or a dict")
     names, rows = settings.label_names(y)
     space = settings.learn_labels(classes, rows)[0] if known is None else known
     if known is None:
         X, names, columns = new_rows(settings, X, names)
     else:
-        (X, names), model = known_rows(settings, X, names), settings.model_
+        (X, names), model = rows_of_model(settings, X, names), settings.model_
         columns = Columns(model.n_features_in_, model.feature_names)
     codes = encode_known_labels(names, np.arange(len(names) + 1), space.classes)
     weights = item_weights(sample_weight, settings.class_weight, space.classes, codes)
     return X, Targets(space, space.nodes[codes], weights), columns
 
 
-def new_rows(settings: Any, X: Any, *y: Any, **options: Any) -> tuple[Any, ...]:
-    """Return items, labels if given, and columns of a training, as scikit-learn checks them."""
+def new_rows(
+    settings: BaseEstimator, X: ItemsLike, *y: LabelsLike | None, **options: object
+) -> tuple[Any, ...]:
+    """Return items, labels if given, and columns of a training, checked by scikit-learn."""
     dense = X if isinstance(X, Features) and settings.TAKES_DENSE else None
-    reading = settings.with_model(
-        Columns(n_dense_=0 if dense is None else dense.n_dense)
-    )  # takes the columns
-    rows = validated(reading, canonical(X if dense is None else dense.sparse), *y, **READ, **options)
+    # scikit-learn sets n_features_in_ and feature_names_in_ of this estimator.
+    reading = settings.with_model(Columns(n_dense_=0 if dense is None else dense.n_dense))
+    rows = validated(reading, canonical(X if dense is None else dense.sparse), *y, **MATRIX_CHECKS, **options)
     X, *labels = rows if y else (rows,)
     return (X if dense is None else dense.beside(X), *labels, reading.model_)
 
 
-def known_rows(estimator: Any, X: Any, *y: Any) -> Any:
-    """Return items, and labels if given, for a fitted estimator, checked. Items may have the forms that `Model.predict`
-    takes."""
-    items = check_dense(X, estimator.n_dense_) if estimator.TAKES_DENSE else X
+def rows_of_model(estimator: BaseEstimator, X: ItemsLike, *y: LabelsLike) -> Any:
+    """Return checked items, and labels if given, in the columns of a fitted estimator. Items may have any form of
+    `Model.predict`."""
+    items: Any = check_dense(X, estimator.n_dense_) if estimator.TAKES_DENSE else X
     X = canonical(sparse_of(items) if estimator.TAKES_DENSE else items)
     features = X if hasattr(X, "tocsr") else featurized(estimator, X)
     is_checked = features is not X and not y
-    rows = features if is_checked else validated(estimator, features, *y, reset=False, **READ)
+    rows = features if is_checked else validated(estimator, features, *y, reset=False, **MATRIX_CHECKS)
     if not estimator.n_dense_:
         return rows
     return (items.beside(rows[0]), *rows[1:]) if y else items.beside(rows)
 
 
-def featurized(estimator: Any, X: Any) -> Any:
-    """Return new items as a matrix where they have none of numbers: a table's rows, texts, or dicts of features."""
+def featurized(estimator: BaseEstimator, X: Any) -> Any:
+    """Return new items as a matrix if they are rows of a table, texts, or dicts of features; else unchanged."""
     featurizer, is_list = estimator.featurizer_, isinstance(X, (list, tuple))
     if isinstance(featurizer, Table):
         rows = featurizer.read(X)
@@ -217,26 +245,26 @@ def featurized(estimator: Any, X: Any) -> Any:
     return matrix
 
 
-def item_features(X: Any, has_constant: bool, pool: Pool, is_sparse: bool = False) -> Any:
-    """Return the map of checked items, a row each, with a last feature that is always 1 if asked for. An array that is
-    mostly not zero is kept without a copy (small integers become float32), unless it is taken as `is_sparse`."""
+def item_features(X: Rows, has_constant: bool, pool: Pool, is_sparse: bool = False) -> ItemMap:
+    """Return the feature map of checked items, one in each row, with a last feature of ones if `has_constant`. Dense
+    arrays with few zeros are stored without a copy (small integers as float32), unless `is_sparse`."""
     if isinstance(X, Features):
         sparse = item_features(X.sparse, has_constant, pool, is_sparse=True)
         return HStackMap([DenseMap.from_matrix(X.dense, X.offsets, pool=pool), sparse])
     offsets = np.arange(X.shape[0] + 1)
-    if not is_sparse and is_plain_array(X) and np.count_nonzero(X) >= MOSTLY * max(X.size, 1):
+    if not is_sparse and is_plain_array(X) and np.count_nonzero(X) >= DENSE_FRACTION * max(X.size, 1):
         return DenseMap.from_matrix(X, offsets, has_constant, pool)
     store = FeatureStore.from_matrix(X, offsets)
     return SparseMap(store.with_constant() if has_constant else store, pool)
 
 
-def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """Return rows, and labels if given, as scikit-learn's `validate_data` does; InputError for values that are too
-    large, by item and feature, for columns of a data frame that are no numbers, and for dicts."""
+def validated(estimator: BaseEstimator, X: ItemsLike, *y: LabelsLike | None, **options: object) -> Any:
+    """Return rows, and labels if given, checked by scikit-learn's `validate_data`; InputError for values that are too
+    large, naming item and feature, for columns of a data frame that are not numbers, and for dicts."""
     check_columns(X)
     if isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping):
         raise InputError(
-            "expected rows of numbers, got dicts; sklearn.feature_extraction.DictVectorizer makes a row of each"
+            "expected rows of numbers, got dicts; sklearn.feature_extraction.DictVectorizer makes rows of dicts"
         )
     checked = validate_data(estimator, X, *y, **options)
     rows = checked[0] if y else checked
@@ -244,23 +272,23 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     return checked
 
 
-def check_columns(X: Any) -> None:
-    """Raise InputError, naming the first one, for columns of a data frame whose type is one of texts or categories."""
+def check_columns(X: ItemsLike) -> None:
+    """Raise InputError, naming the first column, for a data frame with columns of texts, categories or times."""
     for name, dtype in zip(getattr(X, "columns", ()), getattr(X, "dtypes", ()), strict=False):
         kind = re.split(r"[(\[]", str(dtype))[0].lower()
-        if kind in TIMES:
+        if kind in TIME_TYPES:
             raise InputError(
-                f"column {name!r}: expected numbers, got the type {dtype}; make numbers of moments first, such as days "
-                "since a date"
+                f"column {name!r}: expected numbers, got the type {dtype}; convert times to numbers first, such as "
+                "days since a date"
             )
-        if kind in CATEGORIES:
+        if kind in CATEGORY_TYPES:
             raise InputError(
                 f"column {name!r}: expected numbers, got the type {dtype}; sklearn.preprocessing.OneHotEncoder makes a "
                 "column of each text, as `crfqn train --features table` does of the columns of a file"
             )
 
 
-def check_classes(classes: NDArray) -> None:
-    """Raise InputError unless there is a class; one is enough, for a model that predicts it always."""
+def check_any_class(classes: NDArray) -> None:
+    """Raise InputError if there is no class. With one class, the model always predicts it."""
     if not classes.size:
-        raise InputError("expected at least one label, got none")
+        raise InputError("expected one or more labels, got none")

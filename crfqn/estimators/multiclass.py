@@ -1,20 +1,22 @@
-"""MulticlassClassifier, sparse direct multiclass classification, and MulticlassCRF, which is its logistic loss."""
+"""MulticlassClassifier: sparse multiclass classification; MulticlassCRF: the same with the logistic loss."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from crfqn.arrays import Vector
+from crfqn.arrays import Labels, Vector
 from crfqn.choices import FLAT, LOSSES
+from crfqn.data.inputs import ItemsLike
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
     AUTO,
     LINEAR_PARAMETERS,
     LINEAR_SOLVERS,
-    given,
+    by_feature_parameters,
     linear_solver,
     named_solver,
 )
@@ -26,6 +28,7 @@ from crfqn.model.label_index import LabelIndex
 from crfqn.parameters import with_parameter_documentation
 from crfqn.registry import find
 from crfqn.solvers.automatic.auto_solver import ROW_PENALTY_SOLVERS
+from crfqn.solvers.protocols import Solver
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -39,7 +42,7 @@ class MulticlassSettings(ItemParameters, Settings):
     penalty: str = "l1/l2"
     max_iter: int = 1000
     loss: str = "squared-hinge"
-    feature_groups: Any = None
+    feature_groups: ArrayLike | None = None
     loss_bound: float | None = None
     margin: float = 0.0
 
@@ -49,13 +52,12 @@ class MulticlassSettings(ItemParameters, Settings):
 
     @property
     def capable_solvers(self) -> tuple[str, ...]:
-        """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
+        """Names of the solvers for the loss under the penalty, the default first, if these are not all solvers; else
+        ()."""
         return ("fbpd",) if self.loss_bound is not None else self.loss_variant.solvers.get(self.penalty, ())
 
     def is_centered(self, labels: LabelIndex) -> bool:
-        return LOSSES[
-            self.loss
-        ].is_shift_invariant  # classifiers against the rest each have an intercept of their own
+        return LOSSES[self.loss].is_shift_invariant
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -73,19 +75,20 @@ class MulticlassSettings(ItemParameters, Settings):
                 f"got {self.solver!r}"
             )
 
-    def make_solver(self) -> Any:
+    def make_solver(self) -> Solver:
         if not self.capable_solvers or not isinstance(self.solver, str):
             dense, full = LOSSES[self.loss].dense_solvers
             return linear_solver(self, ROW_PENALTY_SOLVERS[dense], ROW_PENALTY_SOLVERS[full])
         if self.loss_bound is not None:
             return find("ConstrainedFBPD")()
-        rows = given(self).values()
+        rows = by_feature_parameters(self).values()
         able = [name for name in self.capable_solvers if all(name in row.solvers for row in rows)]
         name = able[0] if self.solver == AUTO else self.solver
         return named_solver(name, self.SOLVERS, self.random_state)
 
-    def adapted_source(self, source: InMemory, targets: Any) -> Source:
-        """With a `margin` the offset is this at all states but each item's own."""
+    def adapted_source(self, source: InMemory, targets: Labels) -> Source:
+        """Return the source with the offset of `margin`, which is added to the scores of all other labels of an item,
+        and under the bound `loss_bound`."""
         if self.margin:
             n_items = source.features.n_items
             offset = np.full((source.loss.n_states, n_items), float(self.margin))
@@ -106,8 +109,8 @@ class MulticlassClassifier(MulticlassSettings, ClassProbabilities, ItemEstimator
 
         sum_i c_i loss(s_i, y_i) + group_l1 sum_f ||w_f|| + l1 ||W||_1 + l2/2 ||W||^2,    s_ik = w_k . x_i + b_k,
 
-    w_f being the weights of feature f: under the penalty "l1/l2" a feature has weights for all classes or for none.
-    The loss is a sum over the items. Where a paper has a mean over n items and a strength a, set group_l1 = n a;
+    where w_f are the weights of feature f. Under the penalty "l1/l2" a feature has weights for all classes or for none.
+    The loss is a sum over the items. For a strength a of a paper with a mean over n items, set group_l1 = n a.
     scikit-learn's C is 1 / l1 or 1 / l2.
 
     Examples
@@ -139,17 +142,17 @@ class MulticlassClassifier(MulticlassSettings, ClassProbabilities, ItemEstimator
     classes_ : ndarray, shape (n_classes,), sorted
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
     n_dense_ : int, D, the columns of a dense block, 0 without one
-    dense_coef_ : ndarray, shape (n_classes, D), only where there is one
+    dense_coef_ : ndarray, shape (n_classes, D), only with a dense block
     intercept_ : ndarray, shape (n_classes,), zeros without intercept
-    kept_features_ : ndarray of int, the features with a weight; prediction reads no others
+    kept_features_ : ndarray of int, the features with a weight, the only ones that prediction reads
     l1_, l2_, group_l1_, temperature_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassCRF`.
 
     Notes
     -----
-    `predict_proba` and all else about probabilities is there for the logistic loss only, as in `MulticlassCRF`.
-    Training needs a few arrays of items x classes.
-    `crf_path` walks a descending grid of group_l1 (of l1, where the penalty has no groups).
+    `predict_proba` and other methods with probabilities exist for the logistic loss only, as in `MulticlassCRF`.
+    Training allocates several arrays of items x classes. `crf_path` varies group_l1, or l1 if the penalty has no
+    groups.
 
     References
     ----------
@@ -171,8 +174,8 @@ class MulticlassCRF(MulticlassSettings, ClassProbabilities, ItemEstimator):
 
         sum_i c_i (-log P(y_i | x_i)) + l1 |W|_1 + l2/2 |W|^2,    P(k | x) ~ exp(w_k . x + b_k),
 
-    a sum over the items i, not a mean: l1 means what 1/C means in scikit-learn. Every class has weights of its own, and
-    of two classes both have: `coef_` keeps two rows, and the penalty is another than that of a binary model with one.
+    a sum over the items i, not a mean: l1 is 1/C of scikit-learn. Every class has its own weights, also if there are
+    two classes: `coef_` has two rows then, and the penalty differs from that of a binary model with one row.
 
     Examples
     --------
@@ -201,16 +204,16 @@ class MulticlassCRF(MulticlassSettings, ClassProbabilities, ItemEstimator):
     classes_ : ndarray, shape (n_classes,), sorted
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
     n_dense_ : int, D, the columns of a dense block, 0 without one
-    dense_coef_ : ndarray, shape (n_classes, D), only where there is one
+    dense_coef_ : ndarray, shape (n_classes, D), only with a dense block
     intercept_ : ndarray, shape (n_classes,), zeros without intercept
-    l1_, l2_, group_l1_ : float, the strengths that it was trained with
-    temperature_ : float, what `calibrate` found, else 1
+    l1_, l2_, group_l1_ : float, the strengths of the training
+    temperature_ : float, found by `calibrate`, else 1
     n_features_in_ : int
     feature_names_in_ : ndarray of str, only if X had names
     result_ : Result
         Its status, value, gap, passes and trace.
     n_iter_ : int
-    extra_ : dict, what was given to `save`; only after `crfqn.load`
+    extra_ : dict, the argument `extra` of `save`; only after `crfqn.load`
 
     References
     ----------
@@ -225,6 +228,6 @@ class MulticlassCRF(MulticlassSettings, ClassProbabilities, ItemEstimator):
     margin: float = field(default=0.0, init=False)
     penalty: str = "l1"
 
-    def predict_marginals(self, X: Any) -> Vector:
-        """Return the same as `predict_proba`."""
+    def predict_marginals(self, X: ItemsLike) -> Vector:
+        """Return the probabilities of the classes, as `predict_proba` does."""
         return self.predict_proba(X)

@@ -1,30 +1,40 @@
-"""MultilabelRanker: labels ranked for items that have several, and label sets by thresholds.
+"""MultilabelRanker: ranks labels for items with several labels, and predicts label sets by thresholds.
 
-Two methods that section 4.7 of Blondel, Seki and Uehara (2013) refers to: by item (Elisseeff and Weston 2001) each
-training item's best threshold, with the fewest labels on the wrong side, is predicted from its scores by least squares;
-by label (SCut, studied by Fan and Lin 2007) it is that of the largest F1 over the items.
+Section 4.7 of Blondel, Seki and Uehara (2013) refers to two kinds of thresholds. By item (Elisseeff and Weston 2001),
+linear regression predicts the threshold of an item from its scores; its targets have the minimum number of labels on
+the wrong side. By label (SCut, studied by Fan and Lin 2007), the threshold maximises F1 over the items.
 
 Shapes: I items, K labels; scores float64 (I, K), relevant bool (I, K), weights float64 (I,).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.model_selection import check_cv
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
+from crfqn.data.inputs import ItemsLike
 from crfqn.errors import check_count
-from crfqn.estimators.automatic import LINEAR_PARAMETERS, LINEAR_SOLVERS, linear_solver
+from crfqn.estimators.automatic import LINEAR_PARAMETERS, LINEAR_SOLVERS, Strengths, linear_solver
 from crfqn.estimators.item_estimator import ItemEstimator, ItemParameters
 from crfqn.estimators.multilabel_targets import MultilabelTargets
-from crfqn.estimators.problem import Callbacks, Encoded, InMemory, Problem, pass_on_interrupt, pose, run
+from crfqn.estimators.problem import (
+    Callbacks,
+    Encoded,
+    InMemory,
+    Problem,
+    pass_on_interrupt,
+    pose,
+    run_training,
+)
 from crfqn.estimators.settings import Settings
 from crfqn.model.answers import SET_ANSWERS
 from crfqn.model.item_model import ItemModel, Thresholds
@@ -34,14 +44,16 @@ from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap, cen
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.parameters import with_parameter_documentation
-from crfqn.result import Status
+from crfqn.result import Result, Status
 from crfqn.solvers.automatic.auto_solver import FOR_MARGINS
+from crfqn.solvers.protocols import Solver
 from crfqn.threads import Pool, single_threaded_blas
 
-HALF_MARGIN = (
-    0.5  # beyond all scores: the loss wants relevant labels 1 above the others, and a threshold between
-)
-INDEPENDENT = 1e-10  # of the largest singular value; one is always missing
+# Distance of a threshold from the largest or smallest score if it is above or below all: half of the loss's margin of
+# 1.
+HALF_MARGIN = 0.5
+# Singular values below this fraction of the largest count as 0 in least squares (a numerical guard): one is always 0.
+MIN_SINGULAR_VALUE = 1e-10
 
 
 @with_parameter_documentation
@@ -53,8 +65,8 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
 
         sum_i c_i sum over r in Y_i, r' not in Y_i of max(1 - (s_ir - s_ir'), 0)^2 + penalty(W),  s_ik = w_k . x_i + b_k
 
-    (section 4.7 of the paper, as a sum over the items), penalties as of `MulticlassClassifier`. A label belongs to an
-    item if its score exceeds a threshold that is learned after the scores.
+    (section 4.7 of the paper, as a sum over the items), with the penalties of `MulticlassClassifier`. An item has a
+    label if its score exceeds a threshold, which is learned after the scores.
 
     Examples
     --------
@@ -71,13 +83,13 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
     {group_l1}
     {penalty}
     threshold : {"item", "label"}, default "item"
-        One for each item, predicted from its scores by least squares (Elisseeff and Weston 2001); or one for each
-        label, where its F1 is largest (SCut; Fan and Lin 2007).
+        One threshold for each item, predicted from its scores by linear regression (Elisseeff and Weston 2001); or one
+        for each label, which maximises its F1 (SCut; Fan and Lin 2007).
     cv : int, scikit-learn splitter or iterable of (train, test), optional
-        Learn thresholds from the scores of models that have not seen the items, at the cost of so many more trainings:
-        of all such items together, or by label as the mean over the parts. None: from the scores of the training items.
+        Learn thresholds by cross-validation, which takes a further training for each fold: from the scores of all
+        held-out items together, or by label as the mean over the folds. None: from the scores of the training items.
     class_weight : None, "balanced" or dict of label -> weight, optional
-        A factor to `sample_weight`: the mean over the item's labels.
+        The mean over the labels of an item is multiplied with `sample_weight`.
 
     Other Parameters
     ----------------
@@ -87,9 +99,9 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
     ----------
     model_ : crfqn.Model, as in `ChainCRF`
     classes_ : ndarray, shape (n_labels,)
-        The labels that occur, sorted; of a table the numbers of its columns.
+        The labels that occur, sorted; for a table the numbers of its columns.
     coef_ : scipy.sparse.csr_array, shape (n_labels, n_features)
-    intercept_ : ndarray, shape (n_labels,); they sum up to 0 where they are not penalised
+    intercept_ : ndarray, shape (n_labels,); without penalty their sum is 0
     threshold_coef_, threshold_intercept_ : ndarray, shape (n_labels,)
         The threshold of label k for an item of scores s is `threshold_intercept_[k] + threshold_coef_ . s`.
     l1_, l2_, group_l1_, kept_features_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
@@ -97,7 +109,8 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
 
     Notes
     -----
-    Where `y` has one label an item, this is `MulticlassClassifier`: no thresholds, and `predict` returns labels.
+    If `y` has one label an item, the model is that of `MulticlassClassifier`: it has no thresholds, and `predict`
+    returns labels.
 
     References
     ----------
@@ -116,7 +129,7 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
     penalty: str = "l1/l2"
     max_iter: int = 1000
     threshold: str = "item"
-    cv: Any = None
+    cv: int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]] | None = None
 
     threshold_coef_ = Fitted("thresholds.coef")
     threshold_intercept_ = Fitted("thresholds.intercept")
@@ -125,17 +138,17 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
     PARAMETERS: ClassVar = LINEAR_PARAMETERS
     SOLVERS: ClassVar = LINEAR_SOLVERS
 
-    def make_solver(self) -> Any:
+    def make_solver(self) -> Solver:
         return linear_solver(self, FOR_MARGINS, FOR_MARGINS)
 
     def chosen_labels(self, scores: Vector) -> NDArray[np.bool_]:
         thresholds = self.current_model.thresholds
         return scores > (scores @ thresholds.coef)[:, None] + thresholds.intercept
 
-    def rank(self, X: Any, k: int | None = None) -> NDArray:
-        """Return the k labels of the largest scores of each item, (n_items, k), the largest first; k: all by default.
+    def rank(self, X: ItemsLike, k: int | None = None) -> NDArray:
+        """Return the k labels with the largest scores of each item, (n_items, k), the largest first; by default all.
 
-        X and errors as in `predict`; InputError also for a k that is no number of labels.
+        X and errors as in `predict`; InputError also for a k that is not from 1 to the number of labels.
         """
         check_is_fitted(self)
         k = len(self.classes_) if k is None else k
@@ -146,15 +159,19 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
     def targets_of_sets(self, sets: MultilabelTargets) -> MultilabelRanking:
         return MultilabelRanking(sets.table.indptr, sets.table.indices, sets.classes.size)
 
-    def make_loss(self, labels: LabelIndex, n_items: int, targets: Any) -> ScoreLoss:
+    def make_loss(self, labels: LabelIndex, n_items: int, targets: MultilabelRanking) -> ScoreLoss:
         return targets
 
-    def with_thresholds(self, model: ItemModel, problem: Problem) -> ItemModel:
-        """Return the model with the thresholds of label sets, which are learnt after the weights."""
-        return replace(model, thresholds=thresholds_of(problem, model, self))
+    def trained_model(self, problem: Problem, result: Result, strengths: Strengths) -> ItemModel:
+        """Return the model with the weights of a result, and the thresholds of label sets, if the items have
+        several."""
+        model: ItemModel = super().trained_model(problem, result, strengths)
+        if problem.source is None:
+            return model
+        return replace(model, thresholds=thresholds_of(problem, problem.source, model, self))
 
     def stored_parameters(self) -> dict[str, Any]:
-        """Return the parameters as JSON values, without a splitter, which is needed for training only."""
+        """Return the parameters as JSON values, without a splitter."""
         return super().stored_parameters() | {"cv": self.cv if isinstance(self.cv, Integral) else None}
 
     @classmethod
@@ -162,45 +179,52 @@ class MultilabelRanker(ItemParameters, Settings, ItemEstimator):
         return super().from_stored(settings).set_params(cv=settings["cv"])
 
 
-def thresholds_of(problem: Problem, model: ItemModel, settings: MultilabelRanker) -> Thresholds:
-    """Return thresholds for the scores of a problem's items, by cross-validation if `cv` is given."""
-    features, labels, weights = problem.source.features, problem.source.loss, problem.source.weights
+def thresholds_of(
+    problem: Problem, source: InMemory, model: ItemModel, settings: MultilabelRanker
+) -> Thresholds:
+    """Return thresholds for the scores of the items of a problem, by cross-validation if `cv` is given."""
+    features, labels, weights = source.features, source.loss, source.weights
     weights = np.ones(features.n_items) if weights is None else weights
     relevant = labels.relevance == 1.0
     if settings.cv is None or model.result_.status is Status.INTERRUPTED:
         scores = training_scores(features, problem.space.weights(model), labels.n_states, settings)
         return learn_thresholds(settings.threshold, scores, relevant, weights)
     parts = [
-        (unseen_scores(problem, model, np.sort(train), test, settings), test)
+        (held_out_scores(problem, source, model, np.sort(train), test, settings), test)
         for train, test in check_cv(settings.cv).split(np.empty((features.n_items, 1)))
     ]
-    if settings.threshold == "item":  # one least-squares problem of all that were unseen
-        unseen, tests = zip(*parts, strict=True)
-        parts = [(np.concatenate(unseen), np.concatenate(tests))]
+    if settings.threshold == "item":  # one regression over all held-out items
+        fold_scores, tests = zip(*parts, strict=True)
+        parts = [(np.concatenate(fold_scores), np.concatenate(tests))]
     thresholds = [
         learn_thresholds(settings.threshold, scores, relevant[test], weights[test]) for scores, test in parts
     ]
     return Thresholds(*(np.mean(column, axis=0) for column in zip(*thresholds, strict=True)))
 
 
-def unseen_scores(
-    problem: Problem, model: ItemModel, train: NDArray, test: NDArray, settings: MultilabelRanker
+def held_out_scores(
+    problem: Problem,
+    source: InMemory,
+    model: ItemModel,
+    train: NDArray,
+    test: NDArray,
+    settings: MultilabelRanker,
 ) -> Vector:
-    """Return the scores of the items `test`, in this order, from a training on the items `train` from the weights of
-    all."""
+    """Return the scores of the items `test`, in this order, by a model of the items `train`; its training starts from
+    the weights of all items."""
     fold = settings.with_model(None)
     fold.callback, fold.verbose, fold.checkpoint = None, 0, None
     fold.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
     assert model.trained is not None
-    for name, value in model.trained.strengths.items():  # thresholds are for models of this strength
+    for name, value in model.trained.strengths.items():  # the strengths of the model that has the thresholds
         setattr(fold, name, value)
-    space, source, features = problem.space, problem.source, copy(problem.source.features)
+    space, features = problem.space, copy(source.features)
     features.pool = Pool(1)
     weights = np.ones(features.n_items) if source.weights is None else source.weights
     kept, positions = features.take(train)
     part = InMemory(kept, source.loss.take(train, positions, kept.offsets), weights[train])
     posed = pose(Encoded(space, part, train.size), fold, space.weights(model))
-    result = run(posed, fold, Callbacks(fold)).result
+    result = run_training(posed, fold, Callbacks(fold)).result
     pass_on_interrupt(result)
     learnt = space.weights(space.model(posed.uncentered_weights(result)))
     order = np.argsort(test, kind="stable")
@@ -212,7 +236,7 @@ def unseen_scores(
 def training_scores(
     features: FeatureMap, weights: SparseWeights, n_labels: int, settings: MultilabelRanker
 ) -> Vector:
-    """Return the scores of training items, (I, K), by weights of the features as they were given."""
+    """Return the scores of training items, (I, K), by weights for features before centring."""
     weights = centered_weights(features, weights)
     scores = np.zeros((n_labels, features.n_positions))
     nodes = CoordinateParts.from_coords(weights.coords, n_labels, features.n_features)
@@ -224,27 +248,28 @@ def training_scores(
 
 
 def learn_thresholds(kind: str, scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
-    """Return the thresholds of one of the kinds for these scores; O(I K log K), by label O(I K log I)."""
+    """Return the thresholds of a kind for these scores; O(I K log K), by label O(I K log I)."""
     if kind == "item":
         return item_thresholds(scores, relevant, weights)
     return Thresholds(np.zeros(scores.shape[1]), largest_f1(scores.T, relevant.T, weights))
 
 
 def item_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
-    """Return the thresholds by item: weighted least squares of the items' best ones on their scores and a constant,
-    less the mean of an item's scores, on which rankings do not depend (under most penalties 0, but for rounding)."""
+    """Return the thresholds by item: weighted linear regression of their best thresholds on their scores and a
+    constant. The mean of an item's scores, on which rankings do not depend, is subtracted (it is often 0 up to
+    rounding)."""
     n_items, n_labels = scores.shape
     mean = scores.mean(axis=1)
     root = np.sqrt(weights)
     design = root[:, None] * np.column_stack([scores - mean[:, None], np.ones(n_items)])
-    best = root * (fewest_errors(scores, relevant) - mean)
-    solution = np.linalg.lstsq(design, best, rcond=INDEPENDENT)[0]
+    best = root * (error_minimizing_thresholds(scores, relevant) - mean)
+    solution = np.linalg.lstsq(design, best, rcond=MIN_SINGULAR_VALUE)[0]
     coef = solution[:-1] + (1.0 - solution[:-1].sum()) / n_labels
     return Thresholds(coef, np.full(n_labels, solution[-1]))
 
 
-def fewest_errors(scores: Vector, relevant: NDArray[np.bool_]) -> Vector:
-    """Return the threshold of each row with the fewest scores on the wrong side, (rows,)."""
+def error_minimizing_thresholds(scores: Vector, relevant: NDArray[np.bool_]) -> Vector:
+    """Return for each row the threshold with the minimum number of scores on the wrong side, (rows,)."""
     ordered, is_relevant, _ = ranked_scores(scores, relevant)
     n_wrong_above = counts_above((~is_relevant).astype(np.float64))
     n_right_above = counts_above(is_relevant.astype(np.float64))
@@ -275,10 +300,11 @@ def counts_above(counted: Vector) -> Vector:
 
 
 def best_cuts(ordered: Vector, costs: Vector) -> Vector:
-    """Return for each row of n descending scores the threshold in the middle of two (Elisseeff and Weston's choice; at
-    the ends half a margin outside) with the cheapest number of scores above it: `costs` (rows, n + 1) by this number.
+    """Return for each row of n descending scores the threshold of minimum cost, where `costs` (rows, n + 1) are those
+    of 0 ... n scores above the threshold.
 
-    Equal scores cannot be told apart; of equal costs the widest space between scores is taken, and the ends last.
+    A threshold is the midpoint of two different scores (Elisseeff and Weston's choice), or half a margin beyond all. Of
+    equal costs, the two scores with the largest difference are chosen, and thresholds beyond all scores last.
     """
     gaps = -np.diff(ordered, axis=1)
     space = np.pad(gaps, ((0, 0), (1, 1)), constant_values=0.0)

@@ -1,4 +1,4 @@
-"""Labels of items as users give them: one an item, or a set, as a table of 0 and 1, dense or sparse, or a list of sets.
+"""Labels of single items: one label each, or label sets as a dense or sparse table of 0 and 1, or as a list of sets.
 
 Shapes: I items, K labels.
 """
@@ -6,9 +6,10 @@ Shapes: I items, K labels.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from crfqn.data.inputs import LabelsLike, SampleWeight, SparseMatrix
 from crfqn.data.items import check_item_weights
 from crfqn.data.label_arrays import check_any_known, encode_known_labels, encode_labels, item_labels
 from crfqn.data.matrices import check_sparse
@@ -25,16 +27,20 @@ from crfqn.model.label_index import ONE_LABEL
 
 @dataclass(frozen=True, eq=False)
 class MultilabelTargets:
-    """The label set of each item, a row of a csr_array of ones (I, K) with ascending columns; `classes` (K,) are of a
-    table the numbers of its columns."""
+    """The label set of each item.
+
+    classes : the labels, (K,), or the numbers of columns of a table
+    table : csr_array (I, K) of ones, with sorted columns
+    form : of the user's labels
+    """
 
     classes: NDArray
-    table: Any
+    table: SparseMatrix
     form: str
 
     @classmethod
-    def from_y(cls, y: Any) -> MultilabelTargets:
-        """Return the sets that `y` holds; tables are told from labels as by scikit-learn's `type_of_target`."""
+    def from_y(cls, y: LabelsLike) -> MultilabelTargets:
+        """Return the label sets of `y`; scikit-learn's `type_of_target` distinguishes tables from labels."""
         if are_sets(y):
             offsets = np.cumsum([0, *map(len, y)], dtype=np.int64)
             classes, codes = encode_labels([list(labels) for labels in y], offsets)
@@ -55,7 +61,8 @@ class MultilabelTargets:
             return cls(np.arange(table.shape[1]), table, form)
         if kind.endswith("multioutput"):
             raise InputError(
-                f"expected one label an item, a table of 0 and 1 or label sets, got {kind} of shape {y.shape}"
+                "expected one label an item, a table of 0 and 1 or label sets, "
+                f"got {kind} of shape {getattr(y, 'shape', ())}"
             )
         names = column_or_1d(y, warn=True)
         offsets = np.arange(names.size + 1)
@@ -64,8 +71,8 @@ class MultilabelTargets:
         return cls(classes, make_table(codes, offsets, classes.size), ONE_LABEL)
 
     @classmethod
-    def among(cls, y: Any, classes: NDArray) -> MultilabelTargets:
-        """Return the sets that `y` holds, of the known labels `classes`; InputError for others."""
+    def among(cls, y: LabelsLike, classes: NDArray) -> MultilabelTargets:
+        """Return the label sets of `y`, of the known labels `classes`; InputError for other labels."""
         if not are_sets(y):
             sets = cls.from_y(y)
             if sets.table.shape[1] == classes.size and sets.form != ONE_LABEL:
@@ -78,7 +85,7 @@ class MultilabelTargets:
         return cls(classes, make_table(codes, offsets, classes.size), "sets")
 
     def take(self, items: NDArray[np.intp]) -> MultilabelTargets:
-        """Return the sets of some items; labels that none of them has are dropped, but no columns of a table."""
+        """Return the label sets of some items, without labels that none of them has; tables keep all columns."""
         table = self.table[items]
         if "table" in self.form:
             return MultilabelTargets(self.classes, table, self.form)
@@ -86,8 +93,8 @@ class MultilabelTargets:
         return MultilabelTargets(self.classes[seen], table[:, seen], self.form)
 
 
-def are_sets(y: Any) -> bool:
-    """Return whether `y` is a list of label sets: sets, or lists or tuples that are no rows of a table of numbers."""
+def are_sets(y: object) -> TypeGuard[Sequence[Collection[object]]]:
+    """Return whether `y` is a list of label sets: sets, or lists or tuples that are not rows of a table of numbers."""
     if not isinstance(y, (list, tuple)) or not all(
         isinstance(row, (list, tuple, set, frozenset)) for row in y
     ):
@@ -98,8 +105,8 @@ def are_sets(y: Any) -> bool:
     return len(lengths) > 1 or any(isinstance(label, str) for label in chain.from_iterable(y))
 
 
-def make_table(codes: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: int) -> Any:
-    """Return the table of 0 and 1 of label numbers, CSR (I, K); a label named twice counts once."""
+def make_table(codes: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: int) -> SparseMatrix:
+    """Return the table of 0 and 1 of label numbers, CSR (I, K); labels may be repeated."""
     table = scipy.sparse.csr_array((np.ones(codes.size), codes, offsets), (offsets.size - 1, n_labels))
     table.sum_duplicates()
     table.data[:] = 1.0
@@ -107,17 +114,17 @@ def make_table(codes: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: i
 
 
 def check_classification(names: NDArray, classes: NDArray) -> None:
-    """Raise ValueError for labels that scikit-learn takes for a regression's targets (its warning of too many classes
-    does not concern strings). `classes` are the distinct ones, which take time to count."""
+    """Raise ValueError for labels that scikit-learn considers targets of a regression, without its warning of too many
+    classes for strings. `classes` are the distinct labels, which are counted only once."""
     with warnings.catch_warnings():
         if names.dtype.kind in "OUS":
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         check_classification_targets(classes if names.dtype.kind in "US" else names)
 
 
-def share_right(y: Any, predicted: NDArray, classes: NDArray, sample_weight: Any) -> float:
-    """Return the share of items whose label `y` is the predicted one, weighted; labels that are not among `classes`
-    count as wrong, but InputError where all are, for labels that are missing or mixed, and for another number."""
+def label_accuracy(y: LabelsLike, predicted: NDArray, classes: NDArray, sample_weight: SampleWeight) -> float:
+    """Return the weighted fraction of items whose label `y` is the predicted one. Labels that are not among `classes`
+    count as wrong; InputError if none is, for missing labels and mixed types, and for another number of labels."""
     names = column_or_1d(item_labels(y))
     check_consistent_length(predicted, names)
     check_any_known(names, classes)
@@ -126,11 +133,11 @@ def share_right(y: Any, predicted: NDArray, classes: NDArray, sample_weight: Any
     return float(np.average(hits, weights=weights))
 
 
-def check_no_rows(y: Any) -> None:
-    """Raise InputError for rows of several labels, where an item has one that is no path."""
+def check_no_rows(y: LabelsLike | None) -> None:
+    """Raise InputError for rows of several labels, for a model of one label an item that is not a path."""
     shape: tuple[int, ...] = getattr(y, "shape", ())
     is_plain = isinstance(y, np.ndarray) and y.dtype.kind != "O"
-    labels = y if not is_plain and (isinstance(y, (list, tuple)) or len(shape) == 1) else ()
+    labels: Any = y if not is_plain and (isinstance(y, (list, tuple)) or len(shape) == 1) else ()
     is_row = (isinstance(label, (list, tuple)) and len(label) > 1 for label in labels)
     if (len(shape) == 2 and shape[1] > 1) or any(is_row):
         raise InputError(

@@ -1,33 +1,32 @@
 """`partial_fit`: one pass over a batch of items, or a fit to a sample of all items so far.
 
-Methods that learn from their mistakes, and dual decomposition, make one pass over a batch and may forget it: the mean
-of the weights goes on over all batches, so that a pass over all items in one batch is an epoch of `fit` with the same
-solver, bit for bit. The penalty takes no part. Stochastic gradients are not among these methods: their rate and their
-share of the penalty depend on how many items there will be.
-
-Methods that minimise fit a uniform sample of all items so far (all of them while they are few) in each call, and start
-from the weights of the last call.
+Solvers that correct mistakes, and dual decomposition, make one pass over a batch, which need not be kept. A pass over
+all items in one batch equals an epoch of `fit` to the bit; the penalty has no effect. Stochastic gradients cannot do
+this, because their learning rate and penalty depend on the number of all items. Other solvers fit a uniform sample of
+all items so far in each call, from the weights of the last call.
 """
 
 from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.encoding import Sequences
+from crfqn.data.inputs import ItemsLike, SampleWeight
 from crfqn.data.items import check_item_weights
 from crfqn.data.label_arrays import encode_labels
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import FROM_MISTAKES, learns_from_mistakes
-from crfqn.estimators.estimator import prepare, train
-from crfqn.estimators.problem import with_tasks
+from crfqn.estimators.automatic import MISTAKE_SOLVERS, learns_from_mistakes
+from crfqn.estimators.estimator import Estimator, StartLike
+from crfqn.estimators.problem import with_fit_task
+from crfqn.model.space import Space
 from crfqn.model.trained import Trained
 from crfqn.objectives.linear.feature_map import centered_weights, uncentered_weights
 from crfqn.objectives.objective import Objective
@@ -37,11 +36,13 @@ from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.stochastic.item_kernels import LearnedWeights
 from crfqn.solvers.stochastic.state import PerceptronState
 
+EstimatorType = TypeVar("EstimatorType", bound=Estimator)
+
 
 @dataclass
 class Memory:
-    """The state after a batch: the weights of all passes (of the features less `centre`, (F,), None for none), the
-    number of features, and the generator of the order of items."""
+    """The state after a batch: the weights of all passes, the number of features, the generator of the order of items,
+    and the centre that is subtracted from features, (F,), or None."""
 
     rows: LearnedWeights
     n_features: int
@@ -49,41 +50,35 @@ class Memory:
     centre: Vector | None = None
 
 
-def is_dual(model: Any) -> bool:
-    """Return whether a batch is learned by dual decomposition: the flat hinge loss under an L2 penalty."""
+def is_dual(model: Estimator) -> bool:
+    """Return whether `partial_fit` makes a pass of dual decomposition: the flat hinge loss under an L2 penalty."""
     return "dual" in model.loss_variant.solvers.get(getattr(model, "penalty", "l2"), ())
 
 
-def learns_online(model: Any) -> bool:
-    """Return whether a batch is learned in one pass and may be forgotten; others fit what is kept of all batches."""
+def learns_online(model: Estimator) -> bool:
+    """Return whether `partial_fit` makes one pass over a batch; otherwise it fits a sample of all batches."""
     return learns_from_mistakes(model.solver) or is_dual(model)
 
 
-def learns_in_batches(model: Any) -> bool:
-    """Return True for models that can go on; AttributeError, as scikit-learn asks, for those that would forget."""
+def learns_in_batches(model: Estimator) -> bool:
+    """Return True for models that `partial_fit` can continue; AttributeError, as scikit-learn expects, for others."""
     if model.is_fitted and not hasattr(model, "_reservoir") and not learns_online(model):
-        names = " or ".join(f"solver={name!r}" for name in FROM_MISTAKES)
+        names = " or ".join(f"solver={name!r}" for name in MISTAKE_SOLVERS)
         raise AttributeError(
             "the items of `fit`, and of a model that is loaded, are not kept, and without them partial_fit with "
-            f"solver={model.solver!r} would forget them; expected a model that has learned by partial_fit alone, "
+            f"solver={model.solver!r} would forget them; expected a model that was trained by partial_fit only, "
             f"{names}, or fit(X, y, start=model) on all items"
         )
     return True
 
 
-def known_classes(model: Any, classes: Any) -> Any:
-    """Return the labels of all batches, sorted: `classes` in the first call, and from then on the model's own."""
-    if not hasattr(model, "classes_"):
-        if classes is None:
+def all_batch_classes(model: Estimator, classes: ArrayLike | None) -> NDArray:
+    """Return the sorted labels of all batches: `classes` in the first call, then those of the model."""
+    is_first = not hasattr(model, "classes_")
+    if classes is None:
+        if is_first:
             raise InputError("classes: expected all labels in the first call of partial_fit, got None")
-        return _distinct(model, classes)
-    if classes is not None and not np.array_equal(_distinct(model, classes), model.classes_):
-        raise InputError("classes: expected those of the first call of partial_fit, got others")
-    return model.classes_
-
-
-def _distinct(model: Any, classes: Any) -> Any:
-    """Return the labels of the parameter `classes`, sorted; InputError where they are none, or no labels."""
+        return model.classes_
     try:
         names = model.label_names(classes)[0]
         labels = column_or_1d(names)
@@ -91,13 +86,17 @@ def _distinct(model: Any, classes: Any) -> Any:
     except InputError as error:
         raise InputError(f"classes: {error}") from None
     if not distinct.size:
-        raise InputError("classes: expected at least one label, got none")
+        raise InputError("classes: expected one or more labels, got none")
+    if not is_first and not np.array_equal(distinct, model.classes_):
+        raise InputError("classes: expected those of the first call of partial_fit, got others")
     return distinct
 
 
-def one_pass(model: Any, objective: Any, start: SparseWeights | None) -> tuple[SparseWeights, Memory]:
-    """Learn the items of an objective in one pass; return the mean of all weights, and what the next pass goes on from.
-    `start` are the weights to begin with, where the model has no memory of a pass."""
+def one_pass(
+    model: Estimator, objective: Objective, start: SparseWeights | None
+) -> tuple[SparseWeights, Memory]:
+    """Make one pass over the items of an objective; return the mean of all weights, and the state for the next pass.
+    The pass begins with the model's state, or with the weights `start` if it has none."""
     solver, memory, features = model.make_solver(), getattr(model, "_memory", None), objective.first.map
     begins = NO_WEIGHTS if start is None or memory is not None else centered_weights(features, start)
     online = objective.state(PerceptronState, begins, solver.variance)
@@ -112,23 +111,25 @@ def one_pass(model: Any, objective: Any, start: SparseWeights | None) -> tuple[S
 
 
 def dual_pass(objective: Objective, l2: float) -> tuple[SparseWeights, float]:
-    """Learn the items of an objective in one pass of dual decomposition, and keep earlier dual variables; return what
-    to add to the weights, and the largest violation. Table II of Blondel, Fujino and Ueda (2014) has the accuracy."""
+    """Make one pass of dual decomposition over the items of an objective, without changing earlier dual variables;
+    return the change of the weights, and the largest violation. Its accuracy is in Table II of Blondel, Fujino and Ueda
+    (2014).
+    """
     items = objective.state(DualItems, ElasticNet(0.0, l2), "pivot", 0.0)
     largest = items.sweep(items.items).violation
     return items.point().sparse_weights, largest
 
 
 def take_pass(
-    estimator: Any,
-    space: Any,
+    estimator: EstimatorType,
+    space: Space,
     weights: SparseWeights,
     l2: float = 0.0,
     violation: float = np.nan,
-    **memory: Any,
-) -> Any:
-    """Return the estimator with the weights after one more pass under l2, the only penalty that takes part in any.
-    Nothing is known of an objective; memory : what the next pass goes on from, if anything."""
+    **memory: Memory,
+) -> EstimatorType:
+    """Return the estimator with the weights after one more pass under l2, the only strength that a pass may have. Its
+    result has no objective; memory : the state for the next pass, if any."""
     nan, n = float("nan"), 1 + getattr(estimator, "n_iter_", 0)
     result = Result(NO_COORDS, NO_VALUES, nan, nan, violation, Status.LEARNED, n, n, 0.0, Trace())
     trained = Trained(result, {"l1": 0.0, "l2": l2, "group_l1": 0.0}, estimator.stored_parameters())
@@ -140,7 +141,7 @@ def take_pass(
 class Reservoir:
     """A uniform sample of the `n_seen` items so far, with their labels and weights (Vitter 1985, algorithm R).
 
-    X : Sequences or matrix; y : array, an entry an item; weights : float64 (n,), as they were given
+    X : Sequences or matrix; y : array, an entry an item; weights : float64 (n,), those of the user
     """
 
     X: Any
@@ -151,15 +152,15 @@ class Reservoir:
 
     @property
     def item_weights(self) -> Vector | None:
-        """Weights that add up to about those of all items seen; None where each of them counts once."""
+        """Weights with about the same sum as those of all items so far; None if all are 1."""
         weights = self.weights * (self.n_seen / max(self.weights.size, 1))
         return None if (weights == 1.0).all() else weights
 
     def followed_by(self, batch: Reservoir, size: int) -> Reservoir:
-        """Return the sample of at most `size` items after a further batch."""
+        """Return the sample of up to `size` items after a further batch."""
         n_kept, n_seen, random = self.weights.size, self.n_seen + batch.n_seen, deepcopy(self.random)
         places = np.arange(self.n_seen, n_seen)
-        chosen = np.arange(min(size, n_seen))  # the items' places in what is kept and the batch behind it
+        chosen = np.arange(min(size, n_seen))  # places of items in the sample followed by the batch
         for new, slot in enumerate(np.where(places < size, places, random.integers(places + 1)).tolist()):
             if slot < size:
                 chosen[slot] = n_kept + new
@@ -169,8 +170,8 @@ class Reservoir:
         return Reservoir(stacked(self.X, batch.X)[chosen], y, weights, n_seen, random)
 
 
-def refit(model: Any, X: Any, y: NDArray, sample_weight: Any) -> Any:
-    """Fit a model to a checked batch and the sample of those before; return the model."""
+def refit(model: EstimatorType, X: Any, y: NDArray, sample_weight: SampleWeight) -> EstimatorType:
+    """Fit a model to the sample of all batches and of this one, which is checked; return the model."""
     is_first = not model.is_fitted
     before = (
         Reservoir(X[:0], y[:0], np.empty(0), 0, np.random.default_rng(0)) if is_first else model._reservoir
@@ -180,20 +181,22 @@ def refit(model: Any, X: Any, y: NDArray, sample_weight: Any) -> Any:
     sample = before.followed_by(batch, model.RESERVOIR)
     try:
         _train(model, sample.X, sample.y, sample.item_weights, None if is_first else model)
-    finally:  # an interrupt, too, leaves a model of these items where the training had begun
+    finally:  # also after an interrupt, if the training had begun
         if model.is_fitted and not hasattr(model, "_reservoir"):
             model._reservoir = sample
     return model
 
 
-@with_tasks
-def _train(model: Any, X: Any, y: NDArray, sample_weight: Vector | None, start: Any) -> Any:
-    """Train as `fit` does, whose arguments may be others in a subclass."""
-    return train(model, prepare(model, X, y, sample_weight, start))
+@with_fit_task
+def _train(
+    model: EstimatorType, X: ItemsLike, y: NDArray, sample_weight: Vector | None, start: StartLike
+) -> EstimatorType:
+    """Train as `fit` of the base class does; `fit` of a subclass may have other parameters."""
+    return model.train(model.prepare(X, y, sample_weight, start))
 
 
 def stacked(first: Any, second: Any) -> Any:
-    """Return the items of both; columns that only the second has come behind the others."""
+    """Return the items of both; columns that only the second has are after the others."""
     if isinstance(second, Sequences):
         matrix = first.matrix
         if matrix.shape[1] < second.n_features:

@@ -1,13 +1,12 @@
-"""The steps of a fit. Each makes one value of another, and none needs an estimator:
+"""The steps of a fit, which need the parameters of an estimator but no fitted model:
 
-    encode(data, settings) -> Encoded       the labelled items, and the space of their weights
-    pose(encoded, settings) -> Problem      what is minimised, under which penalty, and from where
-    run(problem, settings) -> Training      the training, by `minimize`
+    encode(data, settings) -> Encoded               the labelled items, and the space of their weights
+    pose(encoded, settings) -> Problem              the objective, the penalty and the start
+    run_training(problem, settings) -> Training     the training, by `minimize`
 
-Each family of estimators encodes its data (`chain_data.py`, `item_data.py`); the other two steps are here, with what
-stands around a training: callbacks, held-out items, warnings at its end. A `Source` says where the items are: in
-memory, in blocks on disk, or in shards on workers (`sharded_chain.py`). scikit-learn has callbacks from 1.9 on; before,
-the estimators have no `set_callbacks`. Shapes: I items, N positions, K states.
+`chain_data.py` and `item_data.py` encode the data of chains and single items. This file has the other steps, callbacks,
+held-out items and the warnings at the end of a training. A `Source` has items in memory, in blocks on disk, or in
+shards on workers (`sharded_chain.py`). Shapes: I items, N positions, K states.
 """
 
 from __future__ import annotations
@@ -17,13 +16,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
+from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, Labels, SparseWeights, Vector
 from crfqn.data.features import FeatureStore
+from crfqn.data.inputs import ItemsLike, LabelsLike
 from crfqn.errors import InputError, warn_caller, without_item_warnings
 from crfqn.estimators.automatic import (
     Strengths,
@@ -53,22 +54,24 @@ from crfqn.solvers.stopping import Run, ValidationSet
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool, single_threaded_blas
 
+Validation: TypeAlias = "tuple[ItemsLike, LabelsLike] | None"
+
 
 class Source(ABC):
-    """Where items are."""
+    """Labelled items in memory, on disk or on workers."""
 
     @abstractmethod
-    def objective(self, support: Support | None, pool: Pool) -> Any:
-        """Return the loss of the items, of weights on a support; None: of all weights."""
+    def objective(self, support: Support | None, pool: Pool) -> Objective:
+        """Return the loss of the items as a function of the weights on a support, None for all weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The labelled items of a training, wherever they are.
+    """The labelled items of a training.
 
     space : of the weights; n_positions : N
     support : the weights that may be other than 0, None for all
-    keeps_source : whether the model takes more of the items than weights, after the training
+    keeps_source : whether the items are needed after the training of the weights
     """
 
     space: Space
@@ -77,17 +80,13 @@ class Encoded:
     support: Support | None = None
     keeps_source: bool = False
 
-    def objective(self, pool: Pool) -> Any:
-        """Return the loss to minimise."""
-        return self.source.objective(self.support, pool)
-
 
 @dataclass(frozen=True, eq=False)
 class InMemory(Source):
     """Items in memory.
 
-    weights : of the items, (I,), None where each counts once
-    offset : scores before any weight, (K, N), None for 0
+    weights : of the items, (I,), None if all are 1
+    offset : scores added to those of the weights, (K, N), None for 0
     """
 
     features: FeatureMap
@@ -95,20 +94,20 @@ class InMemory(Source):
     weights: Vector | None
     offset: Vector | None = None
 
-    def objective(self, support: Support | None, pool: Pool) -> Any:
+    def objective(self, support: Support | None, pool: Pool) -> Objective:
         self.features.pool = pool
         return build_objective(self.features, self.loss, self.weights, support, self.offset)
 
 
 @dataclass(frozen=True, eq=False)
 class OnDisk(Source):
-    """Items in blocks of a folder; loss_of : makes the loss of a block's features and labels."""
+    """Items in blocks of a folder; loss_of : makes the loss of the features and labels of a block."""
 
     blocks: Blocks
-    loss_of: Callable[[FeatureStore, Any], ScoreLoss]
+    loss_of: Callable[[FeatureStore, Labels], ScoreLoss]
     has_constant: bool = False
 
-    def objective(self, support: Support | None, pool: Pool) -> Any:
+    def objective(self, support: Support | None, pool: Pool) -> Objective:
         def make(block: Block, pool: Pool) -> Part:
             store = block.store.with_constant() if self.has_constant else block.store
             return Part(SparseMap(store, pool), self.loss_of(store, block.targets), block.weights, support)
@@ -118,18 +117,18 @@ class OnDisk(Source):
 
 @dataclass(eq=False)
 class Problem:
-    """A fit without its training: what is minimised, from where, and what the weights are of.
+    """A fit before its training: the objective, the penalty and the start.
 
     space : labels and features of the weights
-    features : the map of the items that count (of the first part, where they are in several), which may centre them
+    features : the feature map of the items, of the first part if there are several; it may centre features
     objective, penalty : the two terms, under `strengths`; `objective.pool` has one thread unless it is set
-    intercepts : the coordinates that are not penalised whatever the factors of features
-    source : the items, where the model takes more of them than weights; else they may be freed
+    intercepts : the coordinates that are never penalised
+    source : the items if they are needed after the training of the weights, else None, so that they may be freed
     """
 
     space: Space
     features: FeatureMap
-    objective: Any
+    objective: Any  # Objective, or a problem of its own such as `BoundedLoss`
     penalty: Any
     strengths: Strengths
     start: SparseWeights
@@ -139,11 +138,12 @@ class Problem:
 
     @property
     def has_free_features(self) -> bool:
-        """Whether features, not only intercepts, are unpenalised: then no bound on the optimum is proved in general."""
+        """Whether features, not only intercepts, are unpenalised. Lower bounds of the optimum are then not proved in
+        general."""
         return bool(self.penalty.unpenalised.size > self.intercepts.size)
 
     def uncentered_weights(self, result: Result) -> SparseWeights:
-        """Return the weights of a result of the features as they were given, before the map centred them."""
+        """Return the weights of a result for the features before centring."""
         return uncentered_weights(self.features, SparseWeights(result.coords, result.weights))
 
 
@@ -153,10 +153,10 @@ def pose(
     start: SparseWeights | None = None,
     validation: ValidationSet | None = None,
 ) -> Problem:
-    """Return the problem of encoded items; `start` and `validation` are of the features as they were given."""
+    """Return the problem of encoded items; `start` and `validation` refer to features before centring."""
     space = encoded.space
     with single_threaded_blas(), Pool(settings.n_threads) as pool:
-        objective = encoded.objective(pool)
+        objective = encoded.source.objective(encoded.support, pool)
         features: FeatureMap = objective.first.map
         n_features, n_states, intercepts = features.n_features, objective.n_states, space.unpenalised
         dense = (n_features * np.arange(n_states)[:, None] + np.arange(space.n_dense)).reshape(-1)
@@ -171,7 +171,7 @@ def pose(
         penalty: Any = settings.penalty_of(strengths, layout)
         if dense.size:
             penalty = replace(penalty, ridge=Ridge(dense, float(settings.dense_l2)))
-        objective.pool = Pool(1)  # the one that it was made with closes
+        objective.pool = Pool(1)  # the pool of the `with` block closes
     start = start_within(encoded.support, start)
     begin = NO_WEIGHTS if start is None else centered_weights(features, start)
     if validation is not None:
@@ -182,15 +182,17 @@ def pose(
 
 
 class Training(NamedTuple):
-    """A training that has ended: its result, with weights of the features as the map has them, and why no penalised
-    weight is left, None where some are."""
+    """The result of a training, with the weights for centred features, and the reason if all penalised weights are 0,
+    else None."""
 
     result: Result
     reason_of_empty: str | None
 
 
-def run(problem: Problem, settings: Settings, callbacks: AbstractContextManager[Any]) -> Training:
-    """Train."""
+def run_training(
+    problem: Problem, settings: Settings, callbacks: AbstractContextManager[Callable[[Progress], bool]]
+) -> Training:
+    """Minimise the objective and the penalty of a problem."""
     solver = settings.make_solver()
     checkpoint = None
     if settings.checkpoint is not None:
@@ -219,7 +221,7 @@ def run(problem: Problem, settings: Settings, callbacks: AbstractContextManager[
 
 
 def start_within(support: Support | None, start: SparseWeights | None) -> SparseWeights | None:
-    """Return what of a start lies on a support."""
+    """Return the weights of a start that are on a support."""
     if start is None or support is None:
         return start
     stays = support.contains(start.coords)
@@ -233,20 +235,22 @@ try:
 except ImportError:  # before scikit-learn 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stand-in of scikit-learn's mixin, without anything."""
+        """Empty substitute for scikit-learn's mixin: estimators have no `set_callbacks` then."""
 
     HAS_CALLBACKS = False
 
-SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
+OPTIMAL_STATUSES = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-def with_tasks(fit: Fit) -> Fit:
-    """Return a `fit(self, X, y, ...)` that reports its beginning and end to scikit-learn's callbacks, if there are any,
-    and, if it is verbose, a compilation to stderr."""
+def with_fit_task(fit: Fit) -> Fit:
+    """Return a `fit(self, X, y, ...)` that reports its beginning and end to scikit-learn's callbacks, if the estimator
+    has any, and if it is verbose, the compilation of kernels to stderr."""
 
     @wraps(fit)
-    def reporting(self: Any, X: Any, y: Any = None, *others: Any, **named: Any) -> Any:
+    def reporting(
+        self: Any, X: ItemsLike, y: LabelsLike | None = None, *others: object, **named: object
+    ) -> Any:
         with telling_of_compilation() if self.verbose else nullcontext():
             if not (hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")):
                 return fit(self, X, y, *others, **named)
@@ -260,12 +264,14 @@ def with_tasks(fit: Fit) -> Fit:
 
 
 class Callbacks:
-    """All callbacks of a training as one, open while it runs; is_watched : whether held-out items are scored.
+    """All callbacks of a training: the estimator's, the progress display and scikit-learn's callbacks.
 
-    The iterations are tasks of scikit-learn's callbacks, where the estimator has any, each reported once.
+    is_watched : whether held-out items are scored
+
+    Each iteration is a task of scikit-learn's callbacks, reported once.
     """
 
-    def __init__(self, estimator: Any, is_watched: bool = False) -> None:
+    def __init__(self, estimator: BaseEstimator, is_watched: bool = False) -> None:
         self.estimator, self.n_reported = estimator, 0
         self.context = getattr(estimator, "_callback_fit_ctx", None)
         is_sent = getattr(estimator, "dask_client", None) is not None
@@ -287,23 +293,30 @@ class Callbacks:
             self.display.__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.display:
             self.display.__exit__(*error)
 
 
-def check_validation(validation: Any) -> tuple[Any, Any]:
-    """Return `validation` if it is a pair (X, y), else raise InputError."""
+def check_validation(validation: object) -> tuple[Any, Any]:
+    """Return X and y of a pair `validation`; InputError for anything else."""
     if not (isinstance(validation, (tuple, list)) and len(validation) == 2):
         raise InputError(f"validation: expected a pair (X, y), got {type(validation).__name__}")
     return validation[0], validation[1]
 
 
-def held_out(
-    estimator_of: Callable[[SparseWeights], Any], settings: Any, X: Any, y: Any, cost: float
+def make_validation_set(
+    estimator_of: Callable[[SparseWeights], BaseEstimator],
+    settings: Settings,
+    X: ItemsLike,
+    y: LabelsLike,
+    cost: float,
 ) -> ValidationSet:
-    """Return the items X with labels y as what a run is watched by, each look at a `cost` in passes over the training
-    data; estimator_of : makes a fitted estimator of weights."""
+    """Return the held-out items X with labels y, and their scorer.
+
+    estimator_of : returns the fitted estimator of weights
+    cost : of an evaluation, in passes over the training data
+    """
     name, scorer = named_scorer(settings.scoring, settings.default_scores)
 
     def score(weights: SparseWeights) -> float:
@@ -314,7 +327,7 @@ def held_out(
 
 
 def warn_of_end(result: Result, tol: float, is_convex: bool) -> None:
-    """Warn of a training that has not ended well: without convexity there is no better end than a stationary point."""
+    """Warn of a training that has not converged. Without convexity, a stationary point counts as converged."""
     ends_well = result.status.is_regular or (result.status is Status.STATIONARY and not is_convex)
     if ends_well or result.status is Status.INTERRUPTED:
         return
@@ -327,20 +340,22 @@ def warn_of_end(result: Result, tol: float, is_convex: bool) -> None:
 
 
 def pass_on_interrupt(result: Result) -> None:
-    """Raise the KeyboardInterrupt that ended a training, whose weights are kept: a search over models must stop too."""
+    """Raise the KeyboardInterrupt that ended a training, so that searches over models stop too; the model is kept."""
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
 
 
 def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> str | None:
-    """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all
-    are, or no weight would change the loss, as with one label."""
+    """Return the reason why all penalised weights of an optimum are zero, with the largest useful strength; None if
+    some are not, or if no weight would change the loss, as with one label."""
     is_kept = ~penalty.is_smooth(result.coords)
-    is_empty = penalty.min_threshold > 0 and result.status in SOLVED and not result.weights[is_kept].any()
+    is_empty = (
+        penalty.min_threshold > 0 and result.status in OPTIMAL_STATUSES and not result.weights[is_kept].any()
+    )
     if not is_empty:
         return None
     name = "group_l1" if getattr(penalty, "group_l1", 0.0) > 0 else "l1"
-    if not objective.has_curvature:  # a subgradient does not tell it
+    if not objective.has_curvature:  # a subgradient does not determine the largest useful strength
         advice = "choose a smaller one"
     else:
         point = solve_unpenalised(objective.at(result.coords, result.weights), penalty.unpenalised)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from crfqn import metrics
@@ -19,6 +21,7 @@ from crfqn.estimators.automatic import (
     AUTO,
     SOLVERS,
     STRUCTURED_SOLVERS,
+    RandomStateLike,
     SolverTable,
     Strengths,
     check_by_feature,
@@ -35,27 +38,32 @@ from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.parameters import PARAMETERS, Parameter, check_parameters
 from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.result import OPTIMUM_TOL
+from crfqn.solvers.protocols import Solver
 
-# Parameters that no model file holds.
+if TYPE_CHECKING:
+    from distributed import Client
+
+ScoringLike: TypeAlias = "str | Callable[..., float] | None"
+
+# Parameters that are not in model files.
 NOT_SAVED = ("solver", "random_state", "verbose", "callback")
 
 
-def saved_names(cls: Any) -> list[str]:
-    """Return the names of the parameters of a class that a model file holds as they are."""
-    return [each.name for each in fields(cls) if each.init and each.name not in cls.NOT_SAVED]
-
-
-def saved_values(settings: Any) -> dict[str, Any]:
-    """Return the parameters that a model file holds, as JSON values; what has none stays an object."""
-    values = {name: getattr(settings, name) for name in saved_names(type(settings))}
-    if isinstance(values.get("class_weight"), Mapping):  # JSON's keys are strings, labels any
+def saved_values(settings: BaseEstimator) -> dict[str, Any]:
+    """Return the parameters that a model file holds, as JSON values if they have any."""
+    saved = [each.name for each in fields(settings) if each.init and each.name not in settings.NOT_SAVED]
+    values = {name: getattr(settings, name) for name in saved}
+    if isinstance(
+        values.get("class_weight"), Mapping
+    ):  # keys of JSON are strings, labels may be of other types
         values["class_weight"] = [list(pair) for pair in values["class_weight"].items()]
     return values
 
 
 def with_saved_values(cls: Any, values: Mapping[str, Any]) -> Any:
     """Return an estimator of a class with the parameters of a model file."""
-    known = {name: values[name] for name in saved_names(cls) if name in values}
+    saved = {each.name for each in fields(cls) if each.init and each.name not in cls.NOT_SAVED}
+    known = {name: values[name] for name in values if name in saved}
     if isinstance(known.get("class_weight"), list):
         known["class_weight"] = dict(known["class_weight"])
     return cls(**known)
@@ -63,52 +71,55 @@ def with_saved_values(cls: Any, values: Mapping[str, Any]) -> Any:
 
 @dataclass(eq=False, repr=False)
 class Settings:
-    """Parameters of all estimators. They are the fields of its class and of those above it: `__init__` is made of them,
-    with l1 and l2 by position and all others by name. A file holds them as they are, except those in `NOT_SAVED`.
+    """Parameters of all estimators with `TrainingMixin`, as fields, which subclasses extend. The generated `__init__`
+    takes l1 and l2 by position and all others by name. Model files hold all parameters except those in `NOT_SAVED`.
 
     The penalty is that of the parameter `penalty`. An estimator without this parameter has l1 ||w||_1 + l2/2 ||w||^2 +
-    group_l1 sum_f ||w_f||, any of them zero. The loss is that of the parameter `loss`, by default the negative
-    log-likelihood.
+    group_l1 sum_f ||w_f||. The loss is that of the parameter `loss`, by default the negative log-likelihood.
     """
 
     l1: float | str | None = AUTO
     l2: float | str | None = 0.0
     _: KW_ONLY
     group_l1: float | str | None = 0.0
-    penalty_factors: Any = None
+    penalty_factors: Mapping[str, float] | ArrayLike | None = None
     tol: float | str = AUTO
     stop: str = "estimate"
     max_iter: int = 500
     max_seconds: float | None = None
-    solver: Any = AUTO
+    solver: str | Solver = AUTO
     n_threads: int | None = None
-    random_state: Any = None
+    random_state: RandomStateLike = None
     verbose: int = 0
     warm_start: bool = False
     callback: Callable[..., object] | None = None
     checkpoint: str | PathLike[str] | None = None
     checkpoint_every: int | str = "30s"
-    scoring: Any = None
+    scoring: ScoringLike = None
     patience: int = 10
-    dense_l2: float = field(init=False)  # a parameter of the estimators that take `Features`
+    dense_l2: float = field(init=False)  # a parameter of the estimators that accept `Features`
 
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     SOLVERS: ClassVar[SolverTable] = SOLVERS
     LOSS_VARIANTS: ClassVar[Mapping[str, LossVariant]] = STRUCTURED  # of the parameter `loss`
-    DEFAULT_TOL: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
-    NEEDS_OPTIMUM: ClassVar[bool] = True  # of strengths that are set: a looser tolerance may cost accuracy
+    DEFAULT_TOL: ClassVar[float] = 0.01  # the largest tolerance without loss of accuracy: docs/numerics.md
+    NEEDS_OPTIMUM: ClassVar[bool] = (
+        True  # whether a larger tolerance may cost accuracy if strengths are numbers
+    )
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*NOT_SAVED, "checkpoint", "checkpoint_every", "scoring")
-    RESERVOIR: ClassVar[int] = 10_000  # items that `partial_fit` keeps at most, with solvers that minimise
+    RESERVOIR: ClassVar[int] = (
+        10_000  # maximum number of items that `partial_fit` keeps, which bounds its memory
+    )
     BLOCK_NUMBERS: ClassVar[int] = 1 << 23
-    """Scores of a block of single items in prediction: 64 MB, and a few arrays like it."""
+    """Scores of a block of single items in prediction: 64 MB for each of several such arrays."""
 
     def check_parameters(self) -> None:
         """Raise InputError for parameters out of range, naming the parameter, what is allowed and what came."""
         check_parameters(self)
         check_solver(self.solver, self.SOLVERS)
-        _ = self.strengths_asked  # which refuses those that its penalty does not have
+        _ = self.strengths_asked  # raises InputError for strengths that the penalty does not have
         check_by_feature(self)
-        if self.scoring is not None:  # the default needs no check, and would import scikit-learn's metrics
+        if self.scoring is not None:  # a check of the default would import scikit-learn's metrics
             named_scorer(self.scoring, self.default_scores)
         check_random_state(self.random_state)
         if self.capable_solvers and not hasattr(self, "penalty"):
@@ -116,16 +127,17 @@ class Settings:
 
     @property
     def default_scores(self) -> OwnScores:
-        """The scores that no `scoring`, and "f1", stand for."""
-        return OwnScores(OWN_SCORE, "f1_macro")
+        """The scores of `scoring=None` and of "f1"."""
+        return OwnScores(ACCURACY, "f1_macro")
 
     def stored_parameters(self) -> dict[str, Any]:
-        """Return the parameters that a model file holds, as JSON values; what has none stays an object."""
+        """Return the parameters that a model file holds, as JSON values if they have any."""
         return saved_values(self) | {"solver": str(self.solver)} | values_by_feature(self)
 
     @classmethod
     def from_stored(cls, values: dict[str, Any]) -> Self:
-        """Return an estimator with the parameters of a model file; the default takes the place of a solver object."""
+        """Return an estimator with the parameters of a model file, and the default solver instead of a solver
+        object."""
         estimator: Self = with_saved_values(cls, values)
         if values["solver"] in cls.SOLVERS:
             estimator.solver = values["solver"]
@@ -133,17 +145,17 @@ class Settings:
 
     @property
     def path_parameter(self) -> str:
-        """Name of the strength that a regularisation path varies by default."""
+        """Name of the strength that regularisation paths vary by default."""
         return named_penalty(getattr(self, "penalty", "l1")).strengths[0]
 
     @property
     def tol_(self) -> float:
-        """Relative distance from the optimum that ends a fit: `tol`, or what "auto" stands for."""
+        """Relative distance from the optimum at which a fit stops: the parameter, or the value chosen for "auto"."""
         strengths = self.strengths_asked
         is_chosen = any(not is_auto(value) and value > 0 for value in strengths.values())
-        # A looser tolerance may cost accuracy of flat labels and taxonomies where rows are penalised or a strength is a
-        # number: a strong penalty keeps the objective near that of no weights, so that a share of it may be most of
-        # what there is to gain. A hinge has no estimate, and its proofs are expensive.
+        # A larger tolerance may cost accuracy for flat labels and taxonomies if rows are penalised or a strength is a
+        # number: under a strong penalty the objective at the optimum is near that of zero weights, so that a fraction
+        # of it may exceed their difference. Hinges have no estimate of the gap, and their proofs are expensive.
         needs_optimum = (
             (is_chosen or is_auto(strengths["group_l1"]))
             and self.loss_variant.loss_class.has_curvature
@@ -156,47 +168,49 @@ class Settings:
 
     @property
     def strengths_asked(self) -> Strengths:
-        """Strengths l1, l2 and group_l1 by their names, 0 for those that the penalty does not have, "auto" as given."""
+        """Strengths l1, l2 and group_l1 by name: numbers or "auto", 0 for those that the penalty does not have."""
         strengths = {name: getattr(self, name) for name in STRENGTHS}
         if hasattr(self, "penalty"):
             return strengths_of(self.penalty, getattr(self, "loss", None) == "logistic", **strengths)
         if self.capable_solvers and is_auto(strengths["l1"]):
-            strengths["l1"] = 0.0  # what is trained in its dual has L2 only
+            strengths["l1"] = 0.0  # solvers of the dual have an L2 penalty only
         if is_auto(strengths["l2"]) and (not is_auto(strengths["l1"]) or strengths["group_l1"] != 0):
-            strengths["l2"] = 0.0  # a strength that the user sets is the whole penalty
+            strengths["l2"] = 0.0  # with another strength of the user, there is no automatic L2 penalty
         return {name: value if is_auto(value) else float(value or 0.0) for name, value in strengths.items()}
 
-    def make_solver(self) -> Any:
-        """Return the solver that the parameter `solver` names or is; InputError for anything else."""
+    def make_solver(self) -> Solver:
+        """Return the solver of the parameter `solver`, a name or an object; InputError for anything else."""
         solver = self.solver
         if self.capable_solvers and isinstance(solver, str) and solver == AUTO:
             solver = self.capable_solvers[0]
         return named_solver(solver, self.SOLVERS, self.random_state)
 
     def penalty_of(self, strengths: Strengths, layout: Layout) -> Penalty:
-        """Return the penalty with these strengths, all numbers."""
+        """Return the penalty with these strengths, which are numbers."""
         name = "elastic-net" if strengths["group_l1"] == 0 else "sparse-group"
         norm = getattr(self, "group_norm", None)
         return make_penalty(getattr(self, "penalty", name), strengths, layout, norm)
 
     @property
     def loss_variant(self) -> LossVariant:
-        """The loss by its row in the table of losses."""
+        """The specification of the parameter `loss`."""
         return self.LOSS_VARIANTS.get(str(getattr(self, "loss", "logistic")), UNKNOWN_LOSS)
 
     @property
     def capable_solvers(self) -> tuple[str, ...]:
-        """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
+        """Names of the solvers for the loss under the penalty, the default first, if these are not all solvers; else
+        ()."""
         return self.loss_variant.solvers.get(getattr(self, "penalty", "l2"), ())
 
     @property
     def engine(self) -> CompiledEngine:
-        """What scores items and infers their labels."""
+        """The engine that scores items and infers their labels."""
         return CompiledEngine(self.n_threads, self.BLOCK_NUMBERS)
 
 
 def check_dual_training(settings: Settings) -> None:
-    """Raise InputError for penalties and methods that a loss without curvature, trained in its dual, cannot have."""
+    """Raise InputError for penalties and solvers that a loss without curvature, trained in the dual, does not
+    support."""
     l1, l2, group_l1 = settings.strengths_asked.values()
     loss, solvers = f"loss={getattr(settings, 'loss', None)!r}", settings.capable_solvers
     if l1 != 0 or group_l1 != 0 or not l2 > 0:
@@ -208,13 +222,13 @@ def check_dual_training(settings: Settings) -> None:
         raise InputError(f"solver: with {loss} expected {AUTO!r} or {names}, got {settings.solver!r}")
 
 
-# Of the estimators with a structure over their labels, chains and taxonomies.
+# Parameters of the estimators with a structure over their labels, chains and taxonomies.
 STRUCTURED_PARAMETERS = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,),
     details='"logistic" is -log P(y | x). "hinge" is max over y\' of (L(y, y\') + score(y\')) - score(y), L the '
     'number '
-    "of wrong positions of a chain, or half the number of edges on the way from y to y' in a taxonomy (under a "
+    "of wrong positions of a chain, or half the number of edges of the path from y to y' in a taxonomy (under a "
     "common root): a max-margin model (Taskar et al. 2003), which needs l2 > 0 without l1 and has no "
-    "probabilities. It is a sum over the items: C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a "
+    "probabilities. It is a sum over the items: C of a structural SVM is 1 / l2 here, and lambda of a "
     "mean over n items is l2 / n.")}  # fmt: skip
 
 
@@ -235,7 +249,7 @@ class ChainSettings(Settings):
     class_weight: Mapping | str | None = None
     enforce_rules_in: str = "both"
     on_violation: str = "error"
-    dask_client: Any = None
+    dask_client: Client | str | None = None
     worker_timeout: float = 60.0
 
     PARAMETERS: ClassVar = STRUCTURED_PARAMETERS
@@ -246,7 +260,7 @@ class ChainSettings(Settings):
 
     @property
     def transitions(self) -> Transitions:
-        """All rules on the labels, of the parameters that give some; InputError for anything else."""
+        """All rules on the labels, those of `transition_rules`, `scheme` and `once`; InputError for invalid ones."""
         return as_transitions(self.transition_rules, self.scheme, self.once)
 
     def check_parameters(self) -> None:
@@ -256,15 +270,20 @@ class ChainSettings(Settings):
     @property
     def default_scores(self) -> OwnScores:
         scheme = self.transitions.scheme
-        return OwnScores(TOKEN_SCORE, CHUNK_F1) if scheme is None else OwnScores(*[f"span_f1:{scheme}"] * 2)
+        return (
+            OwnScores(TOKEN_ACCURACY, CHUNK_F1) if scheme is None else OwnScores(*[f"span_f1:{scheme}"] * 2)
+        )
 
     def check_parts(self, where: str, part: str, needs_pairs: bool = True) -> None:
-        """Refuse what depends on all data, for items that come in parts: "in blocks", of a "block" each, for example;
-        needs_pairs : whether pairs of a feature and a label, or of labels, that never occur are needed."""
+        """Raise InputError for parameters that need all data, for items in parts. `where` and `part` are for messages:
+        "in blocks", "block".
+
+        needs_pairs : whether weights for all pairs of feature and label, and of labels, are needed
+        """
         for name in ("all_possible_states", "all_possible_transitions") if needs_pairs else ():
             if not getattr(self, name):
                 raise InputError(
-                    f"{name}: {where} expected True, as no {part} has all that occurs, got False"
+                    f"{name}: {where} expected True, as no {part} has all pairs that occur, got False"
                 )
         if self.min_count != 1:
             raise InputError(
@@ -274,7 +293,7 @@ class ChainSettings(Settings):
             raise InputError(f"class_weight: {where} expected None, as no {part} has all labels")
         if self.transitions.seen:
             raise InputError(
-                f"transition_rules: {where} they cannot be what was seen, as no {part} has all of it"
+                f"transition_rules: {where} expected no rules of seen transitions, as no {part} has all of them"
             )
 
     def stored_parameters(self) -> dict[str, Any]:
@@ -289,31 +308,31 @@ class ChainSettings(Settings):
         return super().from_stored(values)
 
 
-OWN_SCORE = "accuracy"  # what the estimators' `score` returns
-TOKEN_SCORE, CHUNK_F1 = "token_accuracy", "chunk_f1"
+ACCURACY = "accuracy"  # the score of `score` of the estimators
+TOKEN_ACCURACY, CHUNK_F1 = "token_accuracy", "chunk_f1"
 
 
 class OwnScores(NamedTuple):
-    """Names of the scores of an estimator: by default, and by the name "f1"."""
+    """Names of the scores of an estimator that `scoring=None` and `scoring="f1"` select."""
 
     default: str
     f1: str
 
 
-def named_scorer(scoring: Any, own: OwnScores) -> tuple[str, Callable[..., float]]:
-    """Return the score that an estimator's `scoring` stands for, and its name; InputError for an unknown one. "f1" is
-    of spans by the estimator's scheme, else of chunks of IOB labels; of single labels "f1_macro". Without `scoring` it
-    is "f1" with a scheme, else the accuracy."""
+def named_scorer(scoring: ScoringLike, own: OwnScores) -> tuple[str, Callable[..., float]]:
+    """Return the name and the scorer of the parameter `scoring`; InputError for an unknown name. For chains "f1" is
+    that of the spans of the estimator's scheme, else of chunks of IOB labels; for single labels it is "f1_macro". The
+    default is "f1" with a scheme, else the accuracy."""
     scoring = own.default if scoring is None else own.f1 if scoring == "f1" else scoring
-    if scoring == OWN_SCORE:
-        return OWN_SCORE, lambda model, X, y: model.score(X, y)
+    if scoring == ACCURACY:
+        return ACCURACY, lambda model, X, y: model.score(X, y)
     if callable(scoring):
         return getattr(scoring, "__name__", "score"), scoring
     return (CHUNK_F1, metrics.chunk_scorer()) if scoring is own.f1 == CHUNK_F1 else named_scorer_of(scoring)
 
 
-def named_scorer_of(name: Any) -> tuple[str, Callable[..., float]]:
-    """Return a scorer of `crfqn.metrics`, or else of scikit-learn, with its name."""
+def named_scorer_of(name: str) -> tuple[str, Callable[..., float]]:
+    """Return the name and the scorer of `crfqn.metrics`, or of scikit-learn."""
     try:
         return str(name), metrics.find_scorer(name)
     except InputError as error:
@@ -325,5 +344,5 @@ def named_scorer_of(name: Any) -> tuple[str, Callable[..., float]]:
             except ValueError:
                 pass
         raise InputError(
-            f"scoring: {error}; names of scikit-learn's and a callable(estimator, X, y) are taken, too"
+            f"scoring: {error}; names of scikit-learn's scorers and a callable(estimator, X, y) are possible, too"
         ) from None

@@ -1,14 +1,15 @@
-"""Files of fitted estimators: what their model holds, and the parameters.
+"""Reads and writes the files of fitted estimators: models and parameters.
 
-A sequence model trained on named features keeps the names with a weight only; loaded again it knows just these
-columns, and predicts the same.
+The file of a sequence model with named features holds only the features that have a weight. The loaded model has only
+their columns, and its predictions are the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from os import PathLike
 from typing import Any
+
+from sklearn.base import BaseEstimator
 
 import crfqn
 from crfqn.data.model_file import ModelFile, ModelSource, read_model
@@ -19,7 +20,7 @@ from crfqn.model.stored_training import check_training
 from crfqn.registry import find
 
 # The class of each kind of model, imported when a file of its kind is loaded.
-KINDS = {
+ESTIMATORS_BY_KIND = {
     "calibrated-least-squares": "CalibratedLeastSquares",
     "chain-crf": "ChainCRF",
     "generalized-least-squares": "GeneralizedLeastSquares",
@@ -33,9 +34,9 @@ KINDS = {
 
 
 def whole_content(
-    estimator: Any, extra: dict[str, Any] | None = None, dtype: str = "float64"
+    estimator: BaseEstimator, extra: dict[str, Any] | None = None, dtype: str = "float64"
 ) -> ModelContent:
-    """Return all that a file of a fitted estimator holds; errors as of its `save`."""
+    """Return the content of the file of a fitted estimator; errors as in its `save`."""
     model = estimator.current_model
     if model.trained is not None:
         estimator.check_stored(model.trained.settings)
@@ -44,12 +45,12 @@ def whole_content(
 
 
 def load(path: ModelSource) -> Any:
-    """Read a model file: return a fitted estimator of the class that was saved.
+    """Read a model file and return the fitted estimator that was saved.
 
     Parameters
     ----------
     path : str or path-like, bytes, or a file open in binary mode
-        The bytes of a model file do as well as its path.
+        The path of a model file, or its bytes.
 
     Returns
     -------
@@ -59,28 +60,23 @@ def load(path: ModelSource) -> Any:
     Raises
     ------
     ModelFileError
-        Anything but a whole and undamaged model file of a known kind and version; a FileNotFoundError, too, where there
-        is none.
+        If the source is not a whole and undamaged model file of a known kind and version. If there is no file, the
+        error is a FileNotFoundError, too.
     """
     return restore(read_model(path))
 
 
-def opened(start: Any) -> Any:
-    """Return the model that a training starts from: that of a file, by its name; anything else as it is."""
-    return load(start) if isinstance(start, (str, PathLike)) else start
-
-
-def restore(file: ModelFile) -> Any:
-    """Return the fitted estimator of a model file's content, perhaps of another format; ModelFileError, naming
-    `file.path`, for an unknown kind, or content that does not fit together."""
+def restore(file: ModelFile) -> BaseEstimator:
+    """Return the fitted estimator of the content of a model file, of any format; ModelFileError, naming `file.path`,
+    for an unknown kind, or inconsistent content."""
     path = file.path
-    if file.kind not in KINDS:
-        known = ", ".join(repr(kind) for kind in sorted(KINDS))
+    if file.kind not in ESTIMATORS_BY_KIND:
+        known = ", ".join(repr(kind) for kind in sorted(ESTIMATORS_BY_KIND))
         raise ModelFileError(f"{path}: expected a model of kind {known}; it is a {file.kind!r}")
     try:
         if file.kind in MODEL_CLASSES:
             check_training(file)
-        estimator = find(KINDS[file.kind]).from_stored(file.table("settings"))
+        estimator: BaseEstimator = find(ESTIMATORS_BY_KIND[file.kind]).from_stored(file.table("settings"))
         try:
             estimator.check_parameters()
         except InputError as error:

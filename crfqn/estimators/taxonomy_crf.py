@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.inputs import ItemsLike, LabelsLike
 from crfqn.data.label_arrays import item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
@@ -34,8 +35,8 @@ class TaxonomyCRF(ItemParameters, Settings, ClassProbabilities, ItemEstimator):
 
         sum_i c_i (-log P(y_i | x_i)) + l1 |W|_1 + l2/2 |W|^2,    P(y | x) ~ exp(sum of w_k . x, k on the path to y),
 
-    a sum over the items i, not a mean. A feature that the labels under a node have in common needs one weight, that of
-    the node. Without a taxonomy the model is that of `MulticlassCRF`.
+    a sum over the items i, not a mean. A feature that all labels below a node share needs one weight only, that of the
+    node. Without a taxonomy the model is that of `MulticlassCRF`.
 
     Examples
     --------
@@ -63,19 +64,19 @@ class TaxonomyCRF(ItemParameters, Settings, ClassProbabilities, ItemEstimator):
     ----------
     model_ : crfqn.Model, as in `ChainCRF`
     classes_ : ndarray, shape (n_classes,)
-        The labels that can be predicted, sorted: all leaves (all nodes). Of path rows the joined parts.
+        The labels that can be predicted, sorted: all leaves, or all nodes. For rows of parts, the joined parts.
     tree_ : LabelTree of K nodes, with `names` and `parents`
     coef_ : scipy.sparse.csr_array, shape (K, n_features), nodes in the order of `tree_.names`
     n_dense_ : int, D, the columns of a dense block, 0 without one
-    dense_coef_ : ndarray, shape (K, D), only where there is one
+    dense_coef_ : ndarray, shape (K, D), only with a dense block
     intercept_ : ndarray, shape (K,), zeros without intercept
     l1_, l2_, group_l1_, temperature_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassCRF`.
 
     Notes
     -----
-    Labels given as rows of parts (tuples, or a 2-D array padded with "") come back from `predict` as such rows, levels
-    of integers as integers: an array of strings, of integers, or of objects where both are in it.
+    If labels are rows of parts (tuples, or a 2-D array padded with ""), `predict` returns such rows, with integers for
+    levels of integers: an array of strings, of integers, or of objects if it has both.
 
     References
     ----------
@@ -93,7 +94,7 @@ class TaxonomyCRF(ItemParameters, Settings, ClassProbabilities, ItemEstimator):
     dense_l2: float = 1.0
     group_norm: str = "l2"
     loss: str = "logistic"
-    taxonomy: Any = None
+    taxonomy: object = None
     labels: str = "leaves"
     separator: str = "/"
     fit_intercept: bool = False
@@ -103,19 +104,19 @@ class TaxonomyCRF(ItemParameters, Settings, ClassProbabilities, ItemEstimator):
     predict_nodes = of_model(ItemModel.predict_nodes)
 
     @available_if(has_probabilities)
-    def predict_marginals(self, X: Any) -> NDArray[np.float64]:
-        """Return the same as `predict_nodes`."""
+    def predict_marginals(self, X: ItemsLike) -> NDArray[np.float64]:
+        """Return the probabilities of the nodes, as `predict_nodes` does."""
         return self.predict_nodes(X)
 
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.capable_solvers and self.fit_intercept and not self.penalize_intercept:
             raise InputError(
-                f"penalize_intercept: with loss={self.loss!r} expected True where fit_intercept is, got False"
+                f"penalize_intercept: with loss={self.loss!r} expected True if fit_intercept is True, got False"
             )
         check_separator(self.separator)
 
-    def label_names(self, y: Any) -> tuple[Any, PathRowFormat | None]:
+    def label_names(self, y: LabelsLike | None) -> tuple[LabelsLike | None, PathRowFormat | None]:
         if y is None:
             return y, None
         y = item_labels(y)

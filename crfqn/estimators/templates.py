@@ -1,12 +1,11 @@
-"""Templates as a scikit-learn transformer: token columns to the features that ChainCRF trains on."""
+"""Templates: a scikit-learn transformer from token columns to features for `ChainCRF`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.encoding import Sequences
 from crfqn.data.files import read_text
+from crfqn.data.inputs import ItemsLike
 from crfqn.data.numbering import increasing_columns
 from crfqn.data.templates.encoder import Encoder
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary
@@ -26,43 +26,43 @@ from crfqn.messages import describe
 
 @dataclass(eq=False, repr=False)
 class Templates(TransformerMixin, BaseEstimator):
-    r"""Features of token columns by templates, as arithmetic on integers: no text is made for a token.
+    r"""Features of token columns by templates, computed from integers without making a text for each token.
 
     Parameters
     ----------
     patterns : str, path-like, or None
-        A pattern file of CRF++ or Wapiti: its name, or (a str with `%` or a line's end in it) its text.
+        A pattern file of CRF++ or Wapiti: its name, or its text if the str has a `%` or several lines.
     windows : str, optional
         Window templates, `w[-1]|w[0] pos[0]`; `w.suffix3[0]` is a form of a word.
     shapes : str or list of str, optional
-        Columns whose forms are features: prefixes and suffixes to 4 letters, shape, digits, capitals, hyphens, ...
+        Columns whose forms are features: prefixes and suffixes of up to 4 letters, shape, digits, capitals, hyphens,
+        ...
     words : str, optional
-        The column of words, for the features of a first tagger (`crfqn.word_features`): the word,
-        its ends, its shape, its neighbours; of all other columns their texts, up to two positions away, and pairs of
-        neighbouring ones. The first column, where neither this nor anything else above or below is given.
+        The column of words, for the features of `crfqn.word_features`: prefixes, suffixes, shape and neighbours of the
+        word, and the texts of all other columns up to two positions away, with pairs of neighbours. By default, if no
+        other templates are given, it is the first column.
     functions : list of functions, optional
-        Each takes a token (a dict `column -> text`) and returns a list of texts; called once for each distinct token.
+        Each returns a list of texts for a token (a dict `column -> text`); it is called once for each distinct token.
     columns : sequence of str, optional
-        The columns to read, in the order that patterns number them; by default those of the training data.
+        The columns to read, in the order of their numbers in patterns; by default those of the training data.
     dialect : {"crf++", "wapiti"}, optional
-        By default the one whose means the patterns use.
+        By default the dialect whose syntax the patterns use.
     has_ends : bool, default True
         Whether windows mark the first and the last position of an item.
     min_count : int, default 1
-        Features at fewer positions of the training data are left out.
+        Features at fewer positions of the training data are ignored.
     n_hashed : int, optional
-        Number of columns that all features share by hashing, which keeps no names.
+        Number of columns that all features share by hashing; features have no names then.
     transitions : bool, default False
-        Whether pairs of neighbouring labels have weights also with a pattern file that has no `B`, which gives them
-        none. Without a pattern file they have some in any case.
+        Whether transitions have weights even if a pattern file has no `B`. Without a pattern file they always have.
 
     Attributes
     ----------
     vocabulary_ : TemplateVocabulary
     n_features_ : int
     has_transitions_ : bool
-        Whether a ChainCRF of these features has transitions, weights of neighbouring labels that are the same
-        everywhere. Several patterns such as `B0` and `B1` are bigram features in their place.
+        Whether a ChainCRF of these features has transitions, weights of neighbouring labels that do not depend on the
+        position. Several patterns such as `B0` and `B1` are bigram features instead.
 
     Examples
     --------
@@ -77,12 +77,12 @@ class Templates(TransformerMixin, BaseEstimator):
     ['U0:a', 'U0:cat']
     """
 
-    patterns: Any = None
+    patterns: str | PathLike[str] | None = None
     _: KW_ONLY
     windows: str | None = None
-    shapes: Any = None
+    shapes: str | Sequence[str] | None = None
     words: str | None = None
-    functions: Any = None
+    functions: Sequence[Callable[[dict[str, str]], list[str]]] | None = None
     columns: Sequence[str] | None = None
     dialect: str | None = None
     has_ends: bool = True
@@ -91,14 +91,14 @@ class Templates(TransformerMixin, BaseEstimator):
     transitions: bool = False
 
     def __sklearn_tags__(self) -> Tags:
-        """Return scikit-learn's tags: token columns are no 2-D arrays."""
+        """Return scikit-learn's tags: token columns are not 2-D arrays."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.no_validation = True
         return tags
 
-    def set_output(self, *, transform: Any = None) -> Templates:
-        """Refuse another form of the output, which is sparse rows cut into items; returns the transformer.
+    def set_output(self, *, transform: str | None = None) -> Templates:
+        """Return the transformer; raises InputError for another form of the output, which is always `Sequences`.
 
         Parameters
         ----------
@@ -111,12 +111,12 @@ class Templates(TransformerMixin, BaseEstimator):
         """
         if transform not in (None, "default"):
             raise InputError(
-                f"transform: expected None or 'default', as features are crfqn.Sequences, sparse rows cut into items, "
-                f"which are no data frame; got {describe(transform)}"
+                f"transform: expected None or 'default', as features are crfqn.Sequences, sparse rows divided into "
+                f"items, which are not a data frame; got {describe(transform)}"
             )
         return self
 
-    def fit(self, X: Any, y: Any = None) -> Templates:
+    def fit(self, X: ItemsLike, y: object = None) -> Templates:
         """Find the features that occur in X.
 
         Parameters
@@ -128,29 +128,29 @@ class Templates(TransformerMixin, BaseEstimator):
         Raises
         ------
         InputError
-            A template that is none (its line is named), a column that is not there, a position without a text in one.
+            An invalid template (with its line), a missing column, a position without a text in a column.
         """
         self._fit(X)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Sequences:
-        """Return the features of X, after finding them; parameters and errors as in `fit`."""
+    def fit_transform(self, X: ItemsLike, y: object = None, **fit_params: object) -> Sequences:
+        """Find the features that occur in X, and return those of X; parameters and errors as in `fit`."""
         columns = self._fit(X)
         return self.vocabulary_.encode(columns)
 
-    def transform(self, X: Any) -> Sequences:
-        """Return the features of X, in any form that `fit` takes; features not found in `fit` are left out."""
+    def transform(self, X: ItemsLike) -> Sequences:
+        """Return the features of X, in any form of `fit`; features that `fit` has not found are ignored."""
         check_is_fitted(self)
         return self.vocabulary_.encode(
             X if self.columns is None else TokenColumns.from_items(X, self.columns)
         )
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the features, made when first asked for."""
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the features."""
         check_is_fitted(self)
         return np.array(self.vocabulary_.names, dtype=object)
 
-    def _fit(self, X: Any) -> TokenColumns:
+    def _fit(self, X: ItemsLike) -> TokenColumns:
         columns = TokenColumns.from_items(X, self.columns)
         text = self.patterns
         if text is None:
@@ -176,12 +176,12 @@ class Templates(TransformerMixin, BaseEstimator):
             words=self.words or ("" if has_patterns else "".join(names[:1])),
             transitions=self.transitions,
         )
-        odd = set(increasing_columns(columns) if source.words else ())
-        for name in filter(odd.__contains__, names):
+        increasing = set(increasing_columns(columns) if source.words else ())
+        for name in filter(increasing.__contains__, names):
             warn_caller(
                 f"column {name!r}: its numbers increase from position to position, as offsets and row numbers do, and "
-                "each is a feature of its own, which new items will hardly have; to leave it out name the other "
-                "columns of a table (--columns), or templates that do without it (--templates 'w[-1] w[0] w[1]')",
+                "each is a separate feature, which new items will hardly have; to leave it out name the other "
+                "columns of a table (--columns), or templates without it (--templates 'w[-1] w[0] w[1]')",
                 ColumnWarning,
             )
         functions = tuple(self.functions or ())

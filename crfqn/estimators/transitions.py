@@ -1,16 +1,17 @@
-"""Rules on neighbouring labels by the labels' names, and a chain's training data checked against them."""
+"""Rules on neighbouring labels by name, and checks of the training data of a chain against them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels
 from crfqn.data.encoding import Sequences
+from crfqn.data.inputs import LabelsLike
 from crfqn.data.items import locate
 from crfqn.data.label_arrays import PartialLabels, encode_partial_labels, flat_partial_labels
 from crfqn.data.schemes import BORDER, find_scheme
@@ -20,9 +21,9 @@ from crfqn.messages import describe, named_places, place_of, places_among, short
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules
 
-ANY = "any"
-SEEN = "seen"
-Pairs = Mapping[Any, Collection[Any]] | Iterable[tuple[Any, Any]]
+ANY_LABEL = "any"
+SEEN_TRANSITIONS = "seen"
+Pairs: TypeAlias = Mapping[Any, Collection[Any]] | Iterable[tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -31,24 +32,25 @@ class Transitions:
 
     Parameters
     ----------
-    allowed : pairs (label, label behind it), or mapping of a label to those that may stand behind it, optional
+    allowed : pairs (label, next label), or mapping of a label to possible next labels, optional
         The only transitions that are allowed.
     forbidden : as `allowed`, optional
     start, end : collection of labels, or "any", optional
-        The only labels with which an item may begin, or end. "any" lifts the scheme's rule for it, for items that are
+        The only labels with which an item may begin, or end. "any" overrides the rule of the scheme, for items that are
         windows of longer texts.
     scheme : str, optional
         Scheme of labels for spans: "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU", "BMES".
     seen : bool, default False
         Allow only what occurs in the training data: transitions, first labels, last labels.
     once : collection of labels, optional
-        Labels that form at most one run of neighbouring positions in an item each, as "City" in an address. With a
-        scheme the name of a type, such as "LOC", stands for its spans. The rule holds where labels are predicted, not
-        in training; `predict(X, once=...)` replaces it.
+        Labels with one run of neighbouring positions in an item or none, as "City" in an address. With a scheme, the
+        name of a type, such as "LOC", means its spans. The rule holds in prediction, not in training; `predict(X,
+        once=...)` replaces it.
 
     Notes
     -----
-    Labels that the training data do not have are ignored, with a warning: folds of a cross-validation lack rare ones.
+    Labels that the training data do not have are ignored with a warning, because folds of a cross-validation may not
+    have rare labels.
 
     Examples
     --------
@@ -74,7 +76,7 @@ class Transitions:
             object.__setattr__(self, name, None if pairs is None else _as_pairs(name, pairs))
         for name in ("start", "end"):
             labels = getattr(self, name)
-            if labels is not None and labels != ANY:
+            if labels is not None and labels != ANY_LABEL:
                 object.__setattr__(self, name, _as_labels(name, labels))
         if self.once is not None:
             object.__setattr__(self, "once", _as_labels("once", self.once))
@@ -85,16 +87,16 @@ class Transitions:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no rule on neighbouring labels."""
+        """Whether there are no rules on neighbouring labels."""
         return replace(self, once=None) == Transitions()
 
     def rules(self, classes: NDArray, targets: Labels, offsets: NDArray[np.int64]) -> TransitionRules:
-        """Return the rules over the states of some labels.
+        """Return the rules over labels.
 
         Parameters
         ----------
         classes : ndarray, shape (K,), the labels
-        targets : int32 (N,), the training data's labels, -1 for unknown ones, for `seen`
+        targets : int32 (N,), the labels of the training data, -1 for unknown ones, for `seen`
         offsets : int64 (I + 1,)
 
         Raises
@@ -111,16 +113,18 @@ class Transitions:
             rules = TransitionRules(
                 np.array(pairs, bool).reshape(rules.transitions.shape),
                 rules.start
-                if self.start == ANY
+                if self.start == ANY_LABEL
                 else np.array([scheme.allows(BORDER, tag) for tag in tags], bool),
                 rules.end
-                if self.end == ANY
+                if self.end == ANY_LABEL
                 else np.array([scheme.allows(tag, BORDER) for tag in tags], bool),
             )
         if self.seen:
             rules &= TransitionRules.observed(targets, offsets, len(labels))
         named = {label for pair in (*(self.allowed or ()), *(self.forbidden or ())) for label in pair}
-        named |= {label for ends in (self.start, self.end) if ends not in (None, ANY) for label in ends or ()}
+        named |= {
+            label for ends in (self.start, self.end) if ends not in (None, ANY_LABEL) for label in ends or ()
+        }
         unknown = sorted(map(repr, named - set(labels)))
         if unknown:
             warn_caller(
@@ -135,12 +139,12 @@ class Transitions:
                 if first in code_of and second in code_of:
                     by_label.transitions[code_of[first], code_of[second]] = value
         for ends, is_allowed in ((self.start, by_label.start), (self.end, by_label.end)):
-            if ends is not None and ends != ANY:
+            if ends is not None and ends != ANY_LABEL:
                 is_allowed[:] = [label in ends for label in labels]
         return rules & by_label
 
     def rules_without_data(self, classes: NDArray) -> TransitionRules | None:
-        """Return the rules over the states of some labels before any training data are read, None without rules."""
+        """Return the rules over labels, without training data; None without rules."""
         return None if self.is_empty else self.rules(classes, np.empty(0, np.int32), np.zeros(1, np.int64))
 
     def to_json(self) -> dict[str, Any]:
@@ -150,23 +154,26 @@ class Transitions:
         }
 
     @classmethod
-    def from_json(cls, saved: Any) -> Transitions:
-        """Return the rules that `to_json` has made; InputError for anything else."""
+    def from_json(cls, saved: object) -> Transitions:
+        """Return the rules of JSON values from `to_json`; InputError for anything else."""
         names = set(cls.__dataclass_fields__)
         if not isinstance(saved, dict) or not set(saved) <= names:
             raise InputError(f"transition_rules: expected a table of {sorted(names)}, got {describe(saved)}")
         return cls(**saved)
 
 
-def as_transitions(transition_rules: Any, scheme: str | None, once: Any = None) -> Transitions:
-    """Return the rules that an estimator's three parameters stand for; InputError for anything else."""
-    if transition_rules is None or transition_rules == SEEN:
-        rules = Transitions(seen=transition_rules == SEEN)
+def as_transitions(
+    transition_rules: Transitions | str | None, scheme: str | None, once: Collection[Any] | None = None
+) -> Transitions:
+    """Return the rules of three parameters of an estimator; InputError for invalid ones."""
+    if transition_rules is None or transition_rules == SEEN_TRANSITIONS:
+        rules = Transitions(seen=transition_rules == SEEN_TRANSITIONS)
     elif isinstance(transition_rules, Transitions):
         rules = transition_rules
     else:
         raise InputError(
-            f"transition_rules: expected a crfqn.Transitions, {SEEN!r} or None, got {describe(transition_rules)}"
+            f"transition_rules: expected a crfqn.Transitions, {SEEN_TRANSITIONS!r} or None, "
+            f"got {describe(transition_rules)}"
         )
     if scheme is not None and rules.scheme not in (None, find_scheme(scheme).name):
         raise InputError(
@@ -178,7 +185,7 @@ def as_transitions(transition_rules: Any, scheme: str | None, once: Any = None) 
     return replace(rules, scheme=rules.scheme if scheme is None else scheme, once=once)
 
 
-def _as_pairs(name: str, pairs: Any) -> tuple[tuple[Any, Any], ...]:
+def _as_pairs(name: str, pairs: object) -> tuple[tuple[Any, Any], ...]:
     if isinstance(pairs, Mapping):
         pairs = [(first, second) for first, others in pairs.items() for second in _as_labels(name, others)]
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
@@ -190,29 +197,29 @@ def _as_pairs(name: str, pairs: Any) -> tuple[tuple[Any, Any], ...]:
     return tuple((_plain(first), _plain(second)) for first, second in label_pairs)
 
 
-def _as_labels(name: str, labels: Any) -> tuple[Any, ...]:
+def _as_labels(name: str, labels: object) -> tuple[Any, ...]:
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
         raise InputError(f"{name}: expected a collection of labels, got {describe(labels)}")
     return tuple(map(_plain, labels))
 
 
-def _plain(label: Any) -> Any:
+def _plain(label: object) -> object:
     return label.item() if isinstance(label, np.generic) else label
 
 
-ERROR, DROP = "error", "drop"
+ERROR_ON_VIOLATION, DROP_ON_VIOLATION = "error", "drop"
 
 
 class BrokenRules(NamedTuple):
-    """Items that break the rules, and the first of them in words."""
+    """Items that break the rules, and a text on the first of them."""
 
     items: NDArray[np.intp]
     first: str
 
 
 class TrainingData(NamedTuple):
-    """Items with their labels; weights of items and of their positions, (I,) and (N,), None where each counts once; and
-    the rules, None without any."""
+    """Items with their labels, the weights of items, (I,), and of positions, (N,), None if all are 1, and the rules or
+    None."""
 
     sequences: Sequences
     labels: PartialLabels
@@ -223,17 +230,19 @@ class TrainingData(NamedTuple):
 
 def training_data(
     sequences: Sequences,
-    y: Any,
+    y: LabelsLike | None,
     weights: NDArray[np.float64] | None,
     position_weights: NDArray[np.float64] | None,
     transitions: Transitions,
     is_trained: bool,
     on_violation: str,
 ) -> TrainingData:
-    """Return the items to train on; `position_weights` are weights of positions beside those of items, or None.
+    """Return the items to train on, without items that have no positions or the weight 0.
 
-    Items without positions or weight are left out. Labels have to keep the rules if `is_trained`; `on_violation`
-    ("error", "drop") says what becomes of items that break one. InputError names item, position and labels.
+    is_trained : whether the rules hold in training, so that labels must satisfy them
+    on_violation : "error" raises InputError for items that break a rule, naming item, position and labels; "drop"
+    leaves
+        them out with a warning
     """
     flat = flat_partial_labels(y, sequences.offsets)
     labels = encode_partial_labels(flat, sequences.offsets)
@@ -266,11 +275,12 @@ def training_data(
 
 
 def items_that_stay(broken: BrokenRules, n_items: int, on_violation: str) -> NDArray[np.bool_]:
-    """Return which items keep the rules, bool (I,), with a warning; InputError if that is an error, or none does."""
-    if on_violation == ERROR or broken.items.size == n_items:
+    """Return which items satisfy the rules, bool (I,), and warn of the others; InputError if `on_violation` is "error"
+    or if no item does."""
+    if on_violation == ERROR_ON_VIOLATION or broken.items.size == n_items:
         raise InputError(
-            f"{broken.first}; on_violation={DROP!r} leaves out items that break the rules, enforce_rules_in='decoding' "
-            "trains without rules"
+            f"{broken.first}; on_violation={DROP_ON_VIOLATION!r} leaves out items that break the rules, "
+            "enforce_rules_in='decoding' trains without rules"
         )
     warn_caller(f"{broken.items.size} of {n_items} items break the rules and are left out; {broken.first}")
     stays = np.ones(n_items, bool)
@@ -281,7 +291,7 @@ def items_that_stay(broken: BrokenRules, n_items: int, on_violation: str) -> NDA
 def find_broken(
     rules: TransitionRules, labels: PartialLabels, offsets: NDArray[np.int64]
 ) -> BrokenRules | None:
-    """Return the items that break rules, or None: known labels that do, and items that no labelling is left for."""
+    """Return the items whose known labels break rules, or without any allowed labelling; None if there are none."""
     violations = rules.violations(labels.targets, offsets)
     if violations:
         items = np.searchsorted(offsets, [each.position for each in violations], side="right") - 1
@@ -290,7 +300,7 @@ def find_broken(
         label = shorten(labels.classes[labels.targets[first.position]].item())
         text = f"{where}: the rules do not allow {label} "
         if first.rule == "transition":
-            text += f"behind {shorten(labels.classes[labels.targets[first.position - 1]].item())}"
+            text += f"after {shorten(labels.classes[labels.targets[first.position - 1]].item())}"
         else:
             text += f"at the {first.rule} of an item"
         return BrokenRules(np.unique(items), text)
@@ -305,16 +315,16 @@ def find_broken(
 def take_items(
     sequences: Sequences, flat: NDArray | list, weights: NDArray[np.float64] | None, stays: NDArray[np.bool_]
 ) -> tuple[Sequences, NDArray | list, NDArray[np.float64] | None]:
-    """Keep some items."""
+    """Return some of the items, with their labels and weights."""
     positions = np.flatnonzero(np.repeat(stays, sequences.lengths))
     labels = flat[positions] if isinstance(flat, np.ndarray) else [flat[n] for n in positions]
     return sequences[stays], labels, None if weights is None else weights[stays]
 
 
 def refuse_bigrams(vocabulary: Vocabulary | None, what: str) -> None:
-    """Raise InputError for templates with bigram features where they cannot be trained."""
+    """Raise InputError for templates with bigram features; `what` names the data that do not support them."""
     if vocabulary is not None and vocabulary.bigram_columns.size:
         raise InputError(
-            f"{what}: expected no patterns of label pairs and tokens, like B01:%x[0,0], which are trained on all items "
-            "in memory alone: write U01:%x[0,0] and B, or call fit with all items"
+            f"{what}: expected no patterns of label pairs and tokens, like B01:%x[0,0], which need all items in "
+            "memory: write U01:%x[0,0] and B, or call fit with all items"
         )

@@ -1,7 +1,7 @@
 """Arguments and result of `crf_path`: the strengths to train with, and the record of the trained models.
 
-The strengths are a descending grid of l1 or group_l1, or a lattice around the strengths of an estimator; both hold the
-tolerance for each value. `crfqn.plot.PathDisplay` draws the record.
+The strengths are a descending grid of l1 or group_l1, or a lattice around the strengths of an estimator.
+`crfqn.plot.PathDisplay` draws the record.
 """
 
 from __future__ import annotations
@@ -21,22 +21,26 @@ from numpy.typing import ArrayLike, NDArray
 from crfqn.atomic_write import replace_data_file
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import Strengths
+from crfqn.estimators.estimator import Estimator
+from crfqn.estimators.settings import Settings
 from crfqn.parameters import Parameter, check_parameters
 
-LOOSER = 10.0  # times tol: the tolerance of all values but the last
-# Ends of the default grid, the lower one counts: this fraction of l1_max, enough for dense features, and this fraction
-# of the automatic strength, as the gradients of the many rare features of texts are far below l1_max.
-OF_LARGEST, OF_AUTOMATIC = 0.01, 0.1
+INNER_TOL_FACTOR = (
+    10.0  # default of `inner_tol` / `tol`; it changes the cost of a path, not the model that is refined
+)
+# The default grid ends at the smaller of these fractions of l1_max and of the automatic strength. The first suffices
+# for dense features; the gradients of rare features, as in text, are much smaller than l1_max. Both are set for the
+# best score to lie inside of the grid; if it is at an end, a warning says so.
+MIN_OF_L1_MAX, MIN_OF_AUTOMATIC = 0.01, 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Values of l1, or of group_l1, for `crf_path`; without arguments, 20 of them from l1_max down.
+    """A descending grid of l1 or group_l1 for `crf_path`, by default 20 values.
 
-    They end at a tenth of the value of "auto", or at a hundredth of l1_max if that is less.
-
-    l1_max is the smallest strength under which all penalised weights are zero (an upper bound of it for l1 if
-    `group_l1` > 0); intercepts without penalty are fitted first. For estimators whose penalty is over rows, group_l1
+    The grid begins at l1_max, the smallest strength under which all penalised weights are zero (an upper bound of it
+    for l1 if `group_l1` > 0); intercepts without penalty are fitted first. By default it ends at a tenth of the value
+    of "auto", or at a hundredth of l1_max if that is smaller. For estimators whose penalty is over rows, group_l1
     varies instead of l1 unless `l1` is given.
 
     Parameters
@@ -46,15 +50,15 @@ class Grid:
     ratio : float between 0 and 1, optional
         The smallest value as a fraction of l1_max.
     smallest : float > 0, optional
-        The smallest value itself, instead of `ratio`.
+        The smallest value, instead of `ratio`.
     l1, group_l1 : array-like of float > 0, optional
-        The values themselves, in any order; the parameters above are ignored then. With `group_l1`, l1 is that of the
-        estimator. At most one of the two.
+        The values, in any order, instead of the parameters above; not both. With `group_l1`, l1 is that of the
+        estimator.
     inner_tol : float >= 0, optional
-        Tolerance, like `tol` of the estimator, for all values but the last; by default 10 `tol`. The last and the best
-        are proved to be within `tol` of the optimum ("auto": 1e-3).
+        Tolerance of all values but the last, by default ten times that of the estimator. The last and the best model
+        are proved to be within the estimator's tolerance of the optimum ("auto": 1e-3).
     patience : int >= 1, optional
-        Stop after so many values in succession without a better score, once a score has been better than that of the
+        Stop after this number of values in succession without a better score, once a score has exceeded that of the
         first value. With `cv` the score is the mean over the folds.
 
     Raises
@@ -89,16 +93,16 @@ class Grid:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, descending(getattr(self, name), name))
 
-    def parameter(self, estimator: Any) -> str:
+    def parameter(self, estimator: Settings) -> str:
         """Return the parameter that varies, "l1" or "group_l1"; InputError if the penalty has neither."""
         names = [name for name in ("l1", "group_l1") if getattr(self, name) is not None]
         parameter = names[0] if names else estimator.path_parameter
         if parameter == "l2":
-            raise InputError("penalty: expected one with l1 or group_l1 to walk, got 'l2'")
+            raise InputError("penalty: expected one with l1 or group_l1 to vary, got 'l2'")
         return parameter
 
     def values(self, l1_max: float, automatic: float) -> NDArray[np.float64]:
-        """Return the values, descending; a `smallest` that is not below l1_max is the only one.
+        """Return the values, descending. If `smallest` is l1_max or larger, it is the only value.
 
         automatic : the value of "auto"
         """
@@ -110,25 +114,21 @@ class Grid:
         elif self.ratio is not None:
             smallest = self.ratio * l1_max
         else:
-            smallest = min(OF_LARGEST * l1_max, OF_AUTOMATIC * automatic or np.inf)
+            smallest = min(MIN_OF_L1_MAX * l1_max, MIN_OF_AUTOMATIC * automatic or np.inf)
         if smallest >= l1_max:
             return np.array([smallest])
         if self.n_values == 1:
             return np.array([l1_max])
         return np.geomspace(l1_max, smallest, self.n_values)  # both ends are exact
 
-    def tol(self, tol: float) -> float:
-        """Return the tolerance of all values but the last, for an estimator with this `tol`."""
-        return LOOSER * tol if self.inner_tol is None else self.inner_tol
-
 
 @dataclass(frozen=True)
 class LocalGrid:
-    """Strengths around those that `fit` would use, for `crf_path`; the default itself comes first.
+    """Strengths around those that `fit` would use, for `crf_path`; those of `fit` are the first.
 
     l1 (group_l1 for penalties over rows) and l2, unless they are 0, are multiplied by powers of `factor`, the nearest
-    pairs first: 9 pairs are a square. Each is solved with `tol` and `stop` as in `fit`, and scored; then the best is
-    proved to be within `tol` of the optimum ("auto": 1e-3).
+    pairs first: 9 pairs are a square. The model of each pair is trained with the tolerance and `stop` of `fit`, and
+    scored; then the best is proved to be within the tolerance of the optimum ("auto": 1e-3).
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class LocalGrid:
         "n_values": Parameter("", int, low=1),
         "factor": Parameter("", float, above=1.0),
     }
-    patience: ClassVar[None] = None  # all values are tried
+    patience: ClassVar[None] = None  # all values are trained
 
     n_values: int = 9
     factor: float = 3.0
@@ -155,7 +155,7 @@ class LocalGrid:
     def __post_init__(self) -> None:
         check_parameters(self)
 
-    def parameter(self, estimator: Any) -> None:
+    def parameter(self, estimator: Settings) -> None:
         """Return None, as no single parameter descends."""
 
     def values(self, centre: Strengths, parameter: str) -> list[Strengths]:
@@ -175,47 +175,50 @@ class LocalGrid:
 
 
 def descending(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Return the values, the largest first and none twice; InputError unless all are positive numbers."""
+    """Return the distinct values, descending; InputError unless all are positive numbers."""
     try:
         distinct = np.unique(np.asarray(values, np.float64).reshape(-1))[::-1]
     except (TypeError, ValueError):
         raise InputError(f"{name}: expected numbers > 0, got {values!r}") from None
     if distinct.size == 0 or not (np.isfinite(distinct) & (distinct > 0)).all():
-        raise InputError(f"{name}: expected finite numbers > 0, at least one, got {values!r}")
+        raise InputError(f"{name}: expected one or more finite numbers > 0, got {values!r}")
     return distinct
 
 
-NOISE = 2.0  # standard errors; with one, some choices among many values score below the default on test items
-COLUMNS = ("score", "n_nonzero", "gap", "violation", "value", "passes", "seconds")
+# Standard errors by which the best score must exceed the default's: about 95 % confidence of one comparison. With one
+# standard error, the best of many values may score below the default on test items.
+NOISE_ERRORS = 2.0
+ROW_COLUMNS = ("score", "n_nonzero", "gap", "violation", "value", "passes", "seconds")
 
 
-def _column(name: str, doc: str) -> Any:
+def _column(name: str, doc: str) -> property:
     """Return a property that collects a number of each model."""
     return property(lambda path: np.array([attrgetter(name)(model) for model in path.models]), doc=doc)
 
 
 @dataclass(frozen=True, eq=False)
 class RegularizationPath:
-    """Models along a regularisation path, the largest l1 (or group_l1) first, or around a default; all arrays have n
-    values.
+    """Models along a regularisation path, with l1 (or group_l1) descending, or around the default strengths; all arrays
+    have n values.
 
     Attributes
     ----------
     models : tuple of n fitted estimators
     path_parameter : "l1" or "group_l1", the parameter that varies ("l2" if neither does)
     varied : tuple of str, all parameters that vary
-    has_default : whether the first model has the strengths that `fit` would train with, the others those around them
+    has_default : whether the first model has the strengths of `fit`, and the others strengths around them
     l1, l2, group_l1 : float64, of a path the varying one descending
     score : float64, on the validation items, or the mean over the folds; nan if nothing was scored
     fold_scores : float64 (n, folds), of each fold; no folds without `cv`
-    value, gap, violation, passes, seconds : float64, of the training at this value alone, started at the one before:
+    value, gap, violation, passes, seconds : float64, of the training under each value, from the optimum of the
+    previous:
         objective, certified relative gap, violation of optimality, passes over the data, wall time in seconds
     n_nonzero : int64
     l1_max : the smallest l1 (or group_l1) under which all penalised weights are zero
     n_screening_violations : int64, weights excluded by the strong rule and added by the check of all gradients
     """
 
-    models: tuple[Any, ...]
+    models: tuple[Estimator, ...]
     score: NDArray[np.float64]
     fold_scores: NDArray[np.float64]
     l1_max: float
@@ -239,8 +242,9 @@ class RegularizationPath:
 
     @property
     def best_index(self) -> int:
-        """Index of the best score, of equal ones the first: of a path the sparsest. A default stays unless the mean
-        over the folds is better by more than `NOISE` standard errors. InputError if nothing was scored."""
+        """Index of the best score, the first of equal ones, which is the sparsest of a path. The default is the best
+        unless another mean over the folds is better by more than `NOISE_ERRORS` standard errors. InputError if nothing
+        was scored."""
         if np.isnan(self.score).all():
             raise InputError(
                 "best model: expected scores to choose by, but the path was solved without validation"
@@ -251,7 +255,7 @@ class RegularizationPath:
     def is_within_noise(self) -> bool:
         """Whether the best score is within the noise of the folds of the default's."""
         gain, error = self._gain
-        return error > 0 and gain <= NOISE * error
+        return error > 0 and gain <= NOISE_ERRORS * error
 
     @property
     def _gain(self) -> tuple[float, float]:
@@ -266,7 +270,7 @@ class RegularizationPath:
 
     @property
     def comparison(self) -> str:
-        """Sentence for the user that compares the best with the default; empty without a default and scores."""
+        """Sentence that compares the best model with the default; empty without a default or scores."""
         if not self.has_default or len(self) < 2 or np.isnan(self.score).all():
             return ""
         best, (gain, error) = int(np.nanargmax(self.score)), self._gain
@@ -280,14 +284,14 @@ class RegularizationPath:
         return f"better than the default by {gain:.4f} ({noise}): {where}"
 
     @property
-    def best_model(self) -> Any:
+    def best_model(self) -> Estimator:
         """Estimator at `best_index`."""
         return self.models[self.best_index]
 
     @property
     def best_end(self) -> str | None:
-        """End of the grid with the best score, "smallest" or "largest", if better ones may lie beyond it; else None,
-        also for the largest value of a grid from l1_max, above which all weights are zero."""
+        """The end of the grid, "smallest" or "largest", that has the best score, if values beyond it may be better;
+        else None. Beyond l1_max all weights are zero."""
         if len(self) < 2 or np.isnan(self.score).all() or self.has_default:
             return None
         if self.best_index == len(self) - 1:
@@ -296,7 +300,7 @@ class RegularizationPath:
 
     @property
     def note(self) -> str:
-        """Sentence for the user if the best score is at an end of the grid; empty otherwise."""
+        """Sentence on values beyond the grid if the best score is at an end of it; else empty."""
         if self.has_default:
             best, beyond = 0 if np.isnan(self.score).all() else self.best_index, []
             for name in self.varied:
@@ -304,7 +308,7 @@ class RegularizationPath:
                 if best and values[best] in (values.min(), values.max()):
                     beyond.append(f"{'smaller' if values[best] == values.min() else 'larger'} {name}")
             ends = f"{' and '.join(beyond)} may be better still"
-            return f"the best score is that of an end of what was tried: {ends}" if beyond else ""
+            return f"the best score is at an end of the grid: {ends}" if beyond else ""
         if self.best_end is None:
             return ""
         smaller = "smaller" if self.best_end == "smallest" else "larger"
@@ -320,7 +324,7 @@ class RegularizationPath:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict for each value, for `pandas.DataFrame(path.rows())` and tables."""
-        names = (*self.varied, *COLUMNS)
+        names = (*self.varied, *ROW_COLUMNS)
         columns = [getattr(self, name).tolist() for name in names]
         statuses = [model.result_.status.name.lower() for model in self.models]
         rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -331,8 +335,8 @@ class RegularizationPath:
         ]
 
     def write_csv(self, path: str | PathLike[str]) -> None:
-        """Write the rows with a heading to a CSV file, atomically; numbers that are not known (NaN) are left empty.
-        DataError if it cannot be written."""
+        """Write the rows with a header to a CSV file, atomically; cells of unknown numbers (NaN) are empty. DataError
+        if it cannot be written."""
         rows, text = self.rows(), StringIO(newline="")
         writer = csv.DictWriter(text, [*rows[0]])
         writer.writeheader()

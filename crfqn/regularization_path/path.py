@@ -1,78 +1,91 @@
-"""`crf_path`: models for many strengths at little more than the cost of one, and the strengths that predict best.
+"""`crf_path`: trains models for many strengths of the penalty and selects the best, at little more than the cost of
+one.
 
-With items to score, the strengths are those around the ones of `fit`, each solved from the optimum of a
-neighbour (`LocalGrid`). A path has values that descend from l1_max, the smallest one under which all weights are zero,
-each solved from the optimum of the one before, on the weights that the strong rule keeps (`solvers.strong_rule`). The
-data are encoded once, and each fold has one store of them.
+With items to score, the strengths are those around the strengths of `fit`, each trained from the optimum of a neighbour
+(`LocalGrid`). On a path, they descend from l1_max, the smallest strength under which all weights are zero; each is
+trained from the optimum of the previous, on the weights that the strong rule keeps (`solvers.strong_rule`). The data
+are encoded once for all strengths, and once for each fold.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils import _safe_indexing as take
 
 from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import Sequences, encode_sequences
+from crfqn.data.inputs import ItemsLike, LabelsLike, SampleWeight
 from crfqn.data.label_arrays import split_by_item
 from crfqn.errors import InputError, warn_caller, without_item_warnings
 from crfqn.estimators.automatic import AUTO, Strengths, chosen_strengths
 from crfqn.estimators.chain import ChainCRF
-from crfqn.estimators.estimator import fitted_under
+from crfqn.estimators.estimator import Estimator, fitted_under
 from crfqn.estimators.multilabel_targets import are_sets
 from crfqn.estimators.problem import Problem
 from crfqn.estimators.settings import Settings
 from crfqn.messages import Where, named_places, places_among, validation_places
 from crfqn.objectives.linear.feature_map import centered_weights
-from crfqn.regularization_path.grid import Grid, LocalGrid, RegularizationPath
+from crfqn.objectives.point import Point
+from crfqn.regularization_path.grid import INNER_TOL_FACTOR, Grid, LocalGrid, RegularizationPath
 from crfqn.result import OPTIMUM_TOL, Result, Status
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.protocols import Solver
 from crfqn.solvers.stopping import Run
 from crfqn.solvers.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool, single_threaded_blas
 
-Score = Callable[[Any], float]
+Score: TypeAlias = Callable[[Estimator], float]
+Scorer: TypeAlias = Callable[..., float]  # of an estimator, X and y
+Splitter: TypeAlias = "int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]"
+GridValues: TypeAlias = "NDArray[np.float64] | list[Strengths]"  # of a `Grid` and a `LocalGrid`
 
 
 @dataclass
 class PreparedPath:
-    """Training before its first step, from which all strengths are trained; `settings` is an estimator without a model,
-    with the parameters of all.
+    """The problem and the solver of all trainings of a path or local grid.
 
-    Of a path: `parameter`, "l1" or "group_l1", descends from `l1_max`, the smallest value under which all penalised
-    weights are zero; at `point` the others are optimal for it; `automatic` is the value of "auto".
+    settings : unfitted estimator with the parameters of all
+    parameter : of a path, "l1" or "group_l1", which descends; "" for a local grid
+    l1_max : of a path, the smallest value of the parameter under which all penalised weights are zero
+    point : of a path, where all other weights are optimal under l1_max
+    automatic : of a path, the value of "auto"
     """
 
-    settings: Any
+    settings: Estimator
     problem: Problem
-    solver: Any
+    solver: Solver
     parameter: str = ""
-    point: Any = None
+    point: Point | None = None
     l1_max: float = np.nan
     automatic: float = np.nan
 
 
 @contextmanager
 def prepare_path(
-    estimator: Any, X: Any, y: Any, sample_weight: Any = None, path_parameter: str | None = "l1"
+    estimator: Estimator,
+    X: ItemsLike,
+    y: LabelsLike | None,
+    sample_weight: SampleWeight = None,
+    path_parameter: str | None = "l1",
 ) -> Iterator[PreparedPath]:
-    """Prepare trainings of an estimator: of a path, with the largest value of the parameter that descends, or if it is
-    None, around its strengths. A context manager, whose threads exist as long as the block runs."""
+    """Prepare the trainings of a path over a parameter, or if it is None, of a local grid. This is a context manager,
+    which stops its threads at the end of the block."""
     estimator.check_parameters()
     if estimator.checkpoint is not None:
         raise InputError(
-            f"checkpoint: expected None, as paths and grids keep none, got {estimator.checkpoint!r}"
+            f"checkpoint: expected None, as paths and grids write none, got {estimator.checkpoint!r}"
         )
     solver, changes = estimator.make_solver(), {}
     if path_parameter is not None:
@@ -81,7 +94,7 @@ def prepare_path(
     settings = clone(estimator).set_params(**quiet, **changes)
     problem = settings.prepare(X, y, sample_weight)
     del X, y
-    # A clone's callback would be another object.
+    # The clone has a copy of the callback.
     settings.set_params(**{name: getattr(estimator, name) for name in quiet})
     objective, penalty = problem.objective, problem.penalty
     with single_threaded_blas(), Pool(estimator.n_threads) as pool:
@@ -96,7 +109,7 @@ def prepare_path(
         l1_max = largest_strength(path_parameter, objective, penalty, point)
         if l1_max == 0.0:
             raise InputError(
-                f"{path_parameter}: expected features that tell the labels apart, but no weight would change the loss"
+                f"{path_parameter}: expected features that differ between labels, but no weight would change the loss"
             )
         automatic = float(strengths[path_parameter])
         yield PreparedPath(settings, problem, solver, path_parameter, point, l1_max, automatic)
@@ -104,31 +117,33 @@ def prepare_path(
 
 @dataclass(frozen=True, eq=False)
 class PathStep:
-    """The training under one value: a fitted model, its score on the validation items (nan without), and
+    """The training under one value: a fitted model, its score on the validation items (nan without these), and
     `n_screening_violations`, the weights excluded by the strong rule and added by the check of all gradients."""
 
-    model: Any
+    model: Estimator
     score: float
     n_screening_violations: int = 0
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the user or a callback has ended the training, and so the whole path."""
+        """Whether the user or a callback has ended the training, which ends the path."""
         return self.model.result_.status.is_by_user
 
 
 def solve_path(
     prepared: PreparedPath, values: NDArray[np.float64], grid: Grid, score: Score = lambda model: np.nan
 ) -> Iterator[PathStep]:
-    """Train at every value, descending, and yield each step; end after an interrupt."""
-    point, before = prepared.point, max(prepared.l1_max, float(values[0]))
+    """Train under each of the descending values and yield each step; end after an interrupt."""
+    point: Any = prepared.point
+    before = max(prepared.l1_max, float(values[0]))
     after, last_tol = np.append(values[1:], 0.0), float(prepared.settings.tol)
     for value, following in zip(values.tolist(), after.tolist(), strict=True):
-        tol = grid.tol(last_tol) if following > 0 else last_tol
+        inner_tol = INNER_TOL_FACTOR * last_tol if grid.inner_tol is None else grid.inner_tol
+        tol = inner_tol if following > 0 else last_tol
         rule = StrongRule(prepared.solver, before, following, tol)
         strengths = {prepared.parameter: value}
         run = Run(start=point, tol=tol, counts_proved_zeros=following == 0)
-        result = train(prepared, strengths, rule, run)
+        result = train_under(prepared, strengths, rule, run)
         model = fitted(prepared, strengths, result)
         yield (step := PathStep(model, score(model), rule.n_screening_violations))
         if step.is_cut_off:
@@ -139,8 +154,8 @@ def solve_path(
 
 
 def solve_local_grid(prepared: PreparedPath, values: Sequence[Strengths], score: Score) -> Iterator[PathStep]:
-    """Train under all strengths, each from the optimum of the nearest earlier one, as `solve_path` does, with the
-    tolerance of `fit`, so that scores are those of its models."""
+    """Train under each of the strengths, from the optimum of the nearest earlier ones, and yield each step; end after
+    an interrupt. The tolerance is that of `fit`, so that scores are those of its models."""
     tol, stop = prepared.settings.tol_, prepared.settings.stop
     run = Run(tol=tol, stop=stop, counts_proved_zeros=False, to_rounding=True)
     solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
@@ -149,7 +164,7 @@ def solve_local_grid(prepared: PreparedPath, values: Sequence[Strengths], score:
         start = prepared.problem.start
         if solved:
             _, start = min(solved, key=lambda one: float(np.square(one[0] - place).sum()))
-        result = train(prepared, strengths, prepared.solver, replace(run, start=start))
+        result = train_under(prepared, strengths, prepared.solver, replace(run, start=start))
         solved.append((place, SparseWeights(result.coords, result.weights)))
         model = fitted(prepared, strengths, result)
         yield (step := PathStep(model, score(model)))
@@ -157,8 +172,8 @@ def solve_local_grid(prepared: PreparedPath, values: Sequence[Strengths], score:
             return
 
 
-def train(prepared: PreparedPath, strengths: Strengths, solver: Any, run: Run) -> Result:
-    """Train under strengths, within the limits of the estimator; return the result."""
+def train_under(prepared: PreparedPath, strengths: Strengths, solver: Solver, run: Run) -> Result:
+    """Train under these strengths, within the limits of the estimator; return the result."""
     problem, settings = prepared.problem, prepared.settings
     limits = {name: getattr(settings, name) for name in ("max_iter", "max_seconds", "callback")}
     if problem.has_free_features:
@@ -167,25 +182,25 @@ def train(prepared: PreparedPath, strengths: Strengths, solver: Any, run: Run) -
     return minimize(problem.objective, penalty, solver, replace(run, **limits))
 
 
-def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> Any:
-    """Return an estimator fitted under strengths with the weights of `result`; it shares labels and names with
-    others."""
+def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> Estimator:
+    """Return the estimator fitted under these strengths, with the weights of `result`; all such estimators share their
+    labels and names."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `crf_path` gives one warning for all
         return fitted_under(prepared.settings, prepared.problem, result, strengths)
 
 
 def crf_path(
-    estimator: Any,
-    X: Any,
-    y: Any,
+    estimator: Estimator,
+    X: ItemsLike,
+    y: LabelsLike,
     *,
     grid: LocalGrid | Grid | None = None,
-    sample_weight: ArrayLike | None = None,
-    validation: tuple[Any, Any] | None = None,
-    cv: Any = None,
+    sample_weight: SampleWeight = None,
+    validation: tuple[ItemsLike, LabelsLike] | None = None,
+    cv: Splitter | None = None,
     groups: ArrayLike | None = None,
-    scoring: Any = None,
+    scoring: str | Scorer | None = None,
     callback: Callable[[PathStep], object] | None = None,
 ) -> RegularizationPath:
     """Train an estimator under many strengths of its penalty, and choose by scores.
@@ -193,13 +208,13 @@ def crf_path(
     Parameters
     ----------
     estimator : ChainCRF, TaxonomyCRF, MulticlassCRF, MulticlassClassifier or MultilabelRanker
-        Its other parameters are used; the estimator is not changed. `max_iter` and `max_seconds` are limits for
-        each value. The best model is proved to be within `tol` of the optimum whatever `stop` is ("auto": 1e-3); for
-        the precision of the others see the grid.
+        The other parameters are those of the estimator, which is not changed. `max_iter` and `max_seconds` are limits
+        for each value. The best model is proved to be within the estimator's tolerance of the optimum whatever `stop`
+        is ("auto": 1e-3); for the precision of the others see the grid.
     X, y, sample_weight
-        As in its `fit`. X and y have one entry an item; labels by position are cut into items.
+        As in its `fit`. X and y have one entry an item; flat labels of positions are split by item.
     grid : LocalGrid or Grid, optional
-        The values, how precisely each is solved, and when to stop early. The default with `validation` or `cv` is
+        The values, the tolerance for each, and when to stop early. The default with `validation` or `cv` is
         `LocalGrid()`: l1 and l2 around those that `fit` would use. The default without them is `Grid()`: a path of l1
         (or of group_l1) from the largest useful value down, without the l2 that is added to an automatic l1.
     validation : (X, y), optional
@@ -208,19 +223,19 @@ def crf_path(
         Score by cross-validation over whole items instead. All folds are trained under the same strengths, which are
         not scaled by the fraction of the items that a fold trains on, as in scikit-learn's searches. An integer makes
         scikit-learn's folds in the order of the items: use `KFold(5, shuffle=True, random_state=0)` for sorted items.
-        The models of the path are trained on all items. All folds are in memory at once.
+        The models of the path are trained on all items. All folds are in memory together.
     groups : array-like, optional, for splitters that keep groups of items together
     scoring : str or callable(estimator, X, y), optional
         The estimator's `score` by default.
     callback : callable, optional
-        Called with the `PathStep` of every value for the training on all items, not for the folds.
+        It is called with the `PathStep` of each value for the training on all items, not for the folds.
 
     Returns
     -------
     RegularizationPath
         It ends early by `patience`, by an interrupt, or when the estimator's callback stops a training. With
-        `LocalGrid` and `cv` the best model is the default one unless another's mean over the folds is better by more
-        than two standard errors; `comparison` is a sentence on it.
+        `LocalGrid` and `cv`, the best model is that of the default strengths unless another mean over the folds is
+        better by more than two standard errors; the sentence `comparison` compares them.
 
     Raises
     ------
@@ -232,7 +247,7 @@ def crf_path(
     ConvergenceWarning
         Values that did not reach their tolerance.
     UserWarning
-        The best score is at an end of the grid, so that a better value may lie beyond it (the path's `note`).
+        The best score is at an end of the grid, so that values beyond it may be better (`note` of the path).
 
     Examples
     --------
@@ -251,7 +266,7 @@ def crf_path(
     if grid is None:
         grid = LocalGrid() if is_scored else Grid()
     is_local = isinstance(grid, LocalGrid)
-    check_choices(estimator, grid, validation, cv)
+    check_arguments(estimator, grid, validation, cv)
     scorer = check_scoring(estimator, scoring) if is_scored else None
     if isinstance(estimator, ChainCRF) and not callable(scoring):
         X, _ = encode_sequences(X)  # once for all folds
@@ -259,7 +274,7 @@ def crf_path(
     steps: list[PathStep] = []
     prepared_path = prepare_path(estimator, X, y, sample_weight, grid.parameter(estimator))
     with prepared_path as prepared, ExitStack() as folds:
-        values: Any = (
+        values: GridValues = (
             grid.values(prepared.problem.strengths, estimator.path_parameter)
             if isinstance(grid, LocalGrid)
             else grid.values(prepared.l1_max, prepared.automatic)
@@ -271,7 +286,7 @@ def crf_path(
                 columns.append(fold_scores_of(estimator, fold, values, grid, scorer))
                 folds.callback(columns[-1].close)
         scores_so_far = []
-        # All folds train with a value before the next value, so that an interrupted search has complete rows.
+        # All folds are trained under a value before the next value, so that an interrupted search has complete rows.
         for *scores, step in zip(*columns, solve(prepared, values, grid, score), strict=False):
             if step.is_cut_off and steps and is_scored:
                 break
@@ -280,20 +295,21 @@ def crf_path(
             if callback is not None:
                 callback(step)
             scores_so_far.append(float(np.mean(scores)) if scores else step.score)
-            # Under strong penalties all models predict the same label: scores count once one is above the first.
+            # Under strong penalties all models predict the same label, so patience begins at the first better score.
             best = int(np.argmax(scores_so_far))
             has_risen = scores_so_far[best] > scores_so_far[0]
             if grid.patience is not None and has_risen and len(rows) - 1 - best >= grid.patience:
                 break
         fold_scores = np.array(rows).reshape(len(steps), -1)
+        varied = tuple(values[0]) if isinstance(values, list) else ()
         path = RegularizationPath(
             models=tuple(step.model for step in steps),
             score=fold_scores.mean(axis=1) if fold_scores.size else np.array([step.score for step in steps]),
             fold_scores=fold_scores,
             l1_max=prepared.l1_max,
             n_screening_violations=np.array([step.n_screening_violations for step in steps]),
-            path_parameter=next(iter(values[0])) if is_local else prepared.parameter,
-            varied=tuple(values[0]) if is_local else (),
+            path_parameter=next(iter(varied), prepared.parameter),
+            varied=varied,
             has_default=is_local,
         )
         if not np.isnan(path.score).all():
@@ -312,12 +328,12 @@ def crf_path(
     return path
 
 
-def score_on(scorer: Any, items: tuple[Any, Any] | None, where: Where) -> Score:
-    """Return the scorer as a function of the model alone, on items (X, y), nan without them. `where` names their places
-    in messages."""
+def score_on(scorer: Scorer | None, items: tuple[ItemsLike, LabelsLike] | None, where: Where) -> Score:
+    """Return the scorer of models on the items (X, y), nan without items or scorer. `where` names their places in
+    messages."""
 
-    def score(model: Any) -> float:
-        if items is None:
+    def score(model: Estimator) -> float:
+        if items is None or scorer is None:
             return np.nan
         with named_places(where), without_item_warnings():
             return float(scorer(model, *items))
@@ -326,9 +342,9 @@ def score_on(scorer: Any, items: tuple[Any, Any] | None, where: Where) -> Score:
 
 
 def fold_scores_of(
-    estimator: Any, fold: Fold, values: Any, grid: Grid | LocalGrid, scorer: Any
+    estimator: Estimator, fold: Fold, values: GridValues, grid: Grid | LocalGrid, scorer: Scorer | None
 ) -> Generator[float]:
-    """Yield the score of a fold under each value; end after a training that was interrupted, except the first."""
+    """Yield the score of a fold under each value; end after an interrupted training, unless it is the first."""
     score, n_scores = score_on(scorer, (fold.X_test, fold.y_test), places_among(fold.test)), 0
     with ExitStack() as stack:
         with named_places(places_among(fold.train)):
@@ -343,17 +359,19 @@ def fold_scores_of(
             yield step.score
 
 
-def solve(prepared: Any, values: Any, grid: Grid | LocalGrid, score: Score) -> Iterator[PathStep]:
+def solve(
+    prepared: PreparedPath, values: GridValues, grid: Grid | LocalGrid, score: Score
+) -> Iterator[PathStep]:
     """Yield the step of each value of a grid."""
-    if isinstance(grid, LocalGrid):
-        return solve_local_grid(prepared, values, score)
-    return solve_path(prepared, values, grid, score)
+    if isinstance(grid, Grid):
+        return solve_path(prepared, np.asarray(values), grid, score)
+    return solve_local_grid(prepared, list(values), score)
 
 
 def with_best_refined(prepared: PreparedPath, path: RegularizationPath, score: Score) -> RegularizationPath:
-    """Return the path with its best model proved to `tol`, whose passes, iterations and seconds are those of both
-    trainings. The best of a path is scored again on validation items. If the training is interrupted,
-    nothing changes."""
+    """Return the path with its best model proved to be within the tolerance of the optimum. The passes, iterations and
+    seconds of this model are the sums over both trainings. On a path, it is scored again on the validation items. If
+    the training is interrupted, the path is returned unchanged."""
     best = path.best_index
     model, tol = path.models[best], prepared.settings.tol_or(OPTIMUM_TOL)
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
@@ -363,7 +381,7 @@ def with_best_refined(prepared: PreparedPath, path: RegularizationPath, score: S
     if not result.status.is_success or distance <= tol:
         return path
     start = centered_weights(prepared.problem.features, SparseWeights(result.coords, result.weights))
-    proved = train(prepared, strengths, prepared.solver, Run(start=start, tol=tol))
+    proved = train_under(prepared, strengths, prepared.solver, Run(start=start, tol=tol))
     total = {name: getattr(result, name) + getattr(proved, name) for name in ("passes", "n_iter", "seconds")}
     refined = fitted(prepared, strengths, replace(proved, **total))
     if refined.result_.status.is_by_user:
@@ -375,8 +393,8 @@ def with_best_refined(prepared: PreparedPath, path: RegularizationPath, score: S
     return replace(path, models=tuple(models), score=scores)
 
 
-def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
-    """Raise InputError for arguments of `crf_path` that do not go together or are of another type."""
+def check_arguments(estimator: object, grid: object, validation: object, cv: Splitter | None) -> None:
+    """Raise InputError for arguments of `crf_path` that exclude each other or are of other types."""
     if not isinstance(estimator, Settings):
         raise InputError(
             f"estimator: expected a ChainCRF, TaxonomyCRF or MulticlassCRF, got {type(estimator).__name__}"
@@ -396,24 +414,29 @@ def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
 class Fold(NamedTuple):
     """Items to train on, with their weights, and items to test on; `train` and `test` are their numbers."""
 
-    X_train: Any
-    y_train: Any
+    X_train: ItemsLike
+    y_train: Sequence[Any]
     weights: NDArray | None
-    X_test: Any
-    y_test: Any
+    X_test: ItemsLike
+    y_test: Sequence[Any]
     train: NDArray[np.int64]
     test: NDArray[np.int64]
 
 
-def has_one_label_each(estimator: Any, y: Any) -> bool:
-    """Whether items have one label each, so that folds can have the same share of every label."""
+def has_one_label_each(estimator: Estimator, y: LabelsLike) -> bool:
+    """Return whether each item has one label, so that folds can be stratified."""
     return bool(is_classifier(estimator)) and not are_sets(y)
 
 
 def make_folds(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, cv: Any, groups: Any = None
+    estimator: Estimator,
+    X: ItemsLike,
+    y: LabelsLike,
+    sample_weight: SampleWeight,
+    cv: Splitter,
+    groups: ArrayLike | None = None,
 ) -> Iterator[Fold]:
-    """Yield the folds of a scikit-learn splitter; those by default are stratified where items have one label each.
+    """Yield the folds of a scikit-learn splitter; the folds of a number are stratified if each item has one label.
     InputError if there are more folds than items, or than items of any label."""
     n_items = n_items_of(X)
     labels = y if (is_stratified := has_one_label_each(estimator, y)) else None
@@ -427,11 +450,11 @@ def make_folds(
         yield Fold(take(X, train), take(y, train), weights, take(X, test), take(y, test), train, test)
 
 
-def labels_by_item(estimator: Any, X: Any, y: Any) -> Any:
-    """Return labels that a training has accepted, one entry an item: flat ones of sequences are cut into lists."""
+def labels_by_item(estimator: Estimator, X: Any, y: Any) -> Any:
+    """Return labels with one entry for each item: flat labels of positions are split into lists."""
     if not isinstance(estimator, ChainCRF):
         return y
-    labels = list(y)
+    labels: list[Any] = list(y)
     if hasattr(labels[0], "__len__") and not isinstance(labels[0], str):
         return labels
     lengths = X.lengths if isinstance(X, Sequences) else [n_items_of(item) for item in X]
@@ -439,5 +462,5 @@ def labels_by_item(estimator: Any, X: Any, y: Any) -> Any:
 
 
 def n_items_of(X: Any) -> int:
-    """Return the number of items of X, or of positions of a single item."""
+    """Return the number of items in X, or of positions in an item."""
     return X.shape[0] if hasattr(X, "shape") else len(X)

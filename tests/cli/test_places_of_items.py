@@ -8,7 +8,7 @@ GOOD = [("a", "B-X"), ("b", "I-X")], [("c", "O"), ("d", "B-X")]
 BROKEN = [("a", "O"), ("b", "I-X"), ("c", "O")]  # the I-X behind the O
 OTHER = [("a", "O"), ("b", "Z")]  # no label of the scheme
 BY_SCHEME = ("--scheme", "IOB2", "-q")
-RULE = ": the rules do not allow 'I-X' behind 'O'"
+RULE = ": the rules do not allow 'I-X' after 'O'"
 SCHEME = ": IOB2: expected labels O, B-<type>, I-<type>, got 'Z'"
 
 

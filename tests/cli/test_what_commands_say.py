@@ -10,7 +10,7 @@ from command_line import assert_mistake
 import crfqn
 import crfqn.cli.training
 from crfqn.cli import inspection
-from crfqn.estimators.storage import KINDS
+from crfqn.estimators.storage import ESTIMATORS_BY_KIND
 
 ITEMS = "Ann\tB-P\nLee\tI-P\nsees\tO\n\nBob\tB-P\nruns\tO\n\n"
 
@@ -78,7 +78,7 @@ def test_a_full_disk_under_the_checkpoint_is_said_once(here, folder, monkeypatch
 
 
 def test_the_defaults_of_inspect_are_those_of_the_estimators():
-    for kind, name in KINDS.items():
+    for kind, name in ESTIMATORS_BY_KIND.items():
         model = getattr(crfqn, name)()
         defaults = inspection.DEFAULT_SETTINGS | inspection.DEFAULTS_OF_KINDS.get(kind, {})
         for parameter, value in getattr(model, "stored_parameters", model.get_params)().items():

@@ -349,7 +349,7 @@ def test_a_shard_that_ends_its_workers_is_named(monkeypatch):
     from distributed import Client
     from sharded_problems import connected
 
-    monkeypatch.setattr(workers, "MOST_LOSSES", 0)
+    monkeypatch.setattr(workers, "MAX_LOSSES", 0)
     with connected(n_workers=2, processes=True) as cluster, Client(cluster) as client:
         cluster.scheduler.allowed_failures = 0
         expected = r"shard 0: 1 workers in a row were lost with it.* smaller shards need less"

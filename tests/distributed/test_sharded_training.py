@@ -145,7 +145,7 @@ def test_copies_of_a_model(threads):
         (
             {"transition_rules": "seen"},
             [labelled_arrays],
-            "transition_rules: with a client they cannot be what was seen",
+            "transition_rules: with a client expected no rules of seen transitions",
         ),
         ({"scheme": "IOB2"}, [labelled_arrays], "label"),
     ],
@@ -209,7 +209,7 @@ def test_a_wait_that_is_none_is_refused(threads, wait):
 
 
 def test_no_scheduler_is_an_error(monkeypatch):
-    monkeypatch.setattr("crfqn.distributed.workers.CONNECTING", 0.5)
+    monkeypatch.setattr("crfqn.distributed.workers.CONNECT_TIMEOUT", 0.5)
     for address in ("tcp://127.0.0.1:9", "nowhere"):
         with pytest.raises(InputError, match=f"dask_client: there is no scheduler at '{address}'"):
             ChainCRF(dask_client=address).fit([labelled_arrays])

@@ -252,11 +252,11 @@ def test_a_damaged_file_is_refused(tmp_path, cut):
     file = tmp_path / "checkpoint.crfqn"
     content = bytearray(file.read_bytes())
     file.write_bytes(content[:cut])
-    with pytest.raises(InputError, match=r"checkpoint.crfqn: .*remove it to begin anew"):
+    with pytest.raises(InputError, match=r"checkpoint.crfqn: .*remove it to start again"):
         fit(tmp_path)
     content[-9] ^= 1
     file.write_bytes(content)
-    with pytest.raises(InputError, match=r"damaged.*remove it to begin anew"):
+    with pytest.raises(InputError, match=r"damaged.*remove it to start again"):
         fit(tmp_path)
 
 

@@ -29,10 +29,17 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.estimator import Estimator
-from crfqn.estimators.item_data import READ, Columns, Targets, check_classes, read_rows, validated
+from crfqn.estimators.item_data import (
+    MATRIX_CHECKS,
+    Columns,
+    Targets,
+    check_any_class,
+    read_training_rows,
+    validated,
+)
 from crfqn.estimators.item_estimator import ItemPredictions
 from crfqn.estimators.multilabel_targets import MultilabelTargets, are_sets
-from crfqn.estimators.problem import Callbacks, CallbackSupportMixin, pass_on_interrupt, with_tasks
+from crfqn.estimators.problem import Callbacks, CallbackSupportMixin, pass_on_interrupt, with_fit_task
 from crfqn.model.content import ModelContent, read_names, read_size, read_weights
 from crfqn.model.label_index import LabelIndex
 from crfqn.model.trained import Fitted, FittedModel, Trained
@@ -212,7 +219,7 @@ class HeldOut:
     @classmethod
     def from_items(cls, checked: Any, space: LabelIndex, X: Any, y: Any) -> HeldOut:
         """Return items with labels of the space, and columns as those of `checked`; InputError for others."""
-        X = validated(checked, canonical(X), reset=False, **READ)
+        X = validated(checked, canonical(X), reset=False, **MATRIX_CHECKS)
         if not space.has_one_label:
             table = MultilabelTargets.among(y, space.classes).table
             check_consistent_length(X, table)
@@ -266,7 +273,7 @@ def labels_of_blocks(blocks: Iterable[tuple[Any, Any]], checked: Any) -> Multila
         )
     labels: list[Any] = []
     for X, y in blocks:
-        check_consistent_length(validated(checked, canonical(X), reset=not labels, **READ), y)
+        check_consistent_length(validated(checked, canonical(X), reset=not labels, **MATRIX_CHECKS), y)
         labels.append(y)
     if not labels:
         raise InputError("blocks: expected at least one block (X, y), got none")
@@ -278,7 +285,7 @@ def labels_of_blocks(blocks: Iterable[tuple[Any, Any]], checked: Any) -> Multila
     else:
         whole = np.concatenate([np.asarray(item_labels(y)) for y in labels])
     sets = MultilabelTargets.from_y(whole)
-    check_classes(sets.classes)
+    check_any_class(sets.classes)
     return sets
 
 
@@ -390,7 +397,7 @@ class StagedEstimator(
             "basis": Basis(self.basis),
         }
 
-    @with_tasks
+    @with_fit_task
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, validation: Any = None) -> Self:
         """Train.
 
@@ -411,7 +418,7 @@ class StagedEstimator(
             Ctrl-C; the model has the stages so far, and is usable.
         """
         self.check_parameters()
-        X, targets, columns = read_rows(X, y, sample_weight, self)
+        X, targets, columns = read_training_rows(X, y, sample_weight, self)
         space, parts, reading = targets.space, [(X, targets)], self.with_model(columns)
         held_out = None if validation is None else HeldOut.from_items(reading, space, *validation)
         stops_early = (
@@ -455,7 +462,7 @@ class StagedEstimator(
         weights = np.ones(sets.table.shape[0]) if weights is None else weights
         with Pool(self.n_threads) as pool:
             items = ItemStream(
-                lambda: (validated(reading, canonical(X), reset=False, **READ) for X, _ in blocks),
+                lambda: (validated(reading, canonical(X), reset=False, **MATRIX_CHECKS) for X, _ in blocks),
                 self.targets_of_sets(sets), weights, False, pool,
             )  # fmt: skip
             return self._learn_stages(reading.model_, space, held_out, items)

@@ -25,7 +25,7 @@ from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.item_data import Columns, validated
 from crfqn.estimators.item_estimator import ItemPredictions
-from crfqn.estimators.multilabel_targets import share_right
+from crfqn.estimators.multilabel_targets import label_accuracy
 from crfqn.estimators.problem import pass_on_interrupt
 from crfqn.model.content import ModelContent, add_labels, add_matrix, read_entries, read_labels, read_weights
 from crfqn.model.trained import Fitted, FittedModel, Trained
@@ -411,7 +411,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy, items weighted by `sample_weight`; InputError if none of the labels is a class of
         the model."""
-        return share_right(y, self.predict(X), self.classes_, sample_weight)
+        return label_accuracy(y, self.predict(X), self.classes_, sample_weight)
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)

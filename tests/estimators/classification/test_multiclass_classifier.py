@@ -390,7 +390,7 @@ class TestPath:
 
     def test_a_penalty_without_a_strength_to_vary(self):
         with pytest.raises(
-            InputError, match=r"^penalty: expected one with l1 or group_l1 to walk, got 'l2'$"
+            InputError, match=r"^penalty: expected one with l1 or group_l1 to vary, got 'l2'$"
         ):
             crf_path(MulticlassClassifier(penalty="l2"), X, Y)
 

@@ -19,7 +19,7 @@ from crfqn import MulticlassClassifier, MultilabelRanker, crf_path
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import problem as steps
-from crfqn.estimators.multilabel_ranker import fewest_errors, item_thresholds, largest_f1
+from crfqn.estimators.multilabel_ranker import error_minimizing_thresholds, item_thresholds, largest_f1
 from crfqn.regularization_path import Grid
 
 X, TABLE = make_multilabel_classification(
@@ -132,7 +132,7 @@ def predicted_thresholds(scores, relevant):
     """The best thresholds of the items by least squares on three of the four contrasts of their scores."""
     mean = scores.mean(axis=1)
     design = np.c_[(scores - mean[:, None])[:, :3], np.ones(len(scores))]
-    best = fewest_errors(scores, relevant) - mean
+    best = error_minimizing_thresholds(scores, relevant) - mean
     return mean + design @ np.linalg.lstsq(design, best, rcond=None)[0]
 
 
@@ -157,7 +157,7 @@ class TestThresholds:
 
     def test_of_an_item(self):
         self.RELEVANT[0], self.RELEVANT[1] = True, False
-        found = fewest_errors(self.SCORES, self.RELEVANT)
+        found = error_minimizing_thresholds(self.SCORES, self.RELEVANT)
         for scores, relevant, t in zip(self.SCORES, self.RELEVANT, found, strict=True):
             best = min(wrong(scores, relevant, other) for other in self.candidates(scores))
             assert wrong(scores, relevant, t) == best
@@ -166,11 +166,13 @@ class TestThresholds:
         assert found[1] == self.SCORES[1].max() + 0.5
 
     def test_the_widest_space_is_taken(self):
-        assert fewest_errors(np.array([[5.0, 4.5, 1.0]]), np.array([[True, True, False]])) == [2.75]
-        # Above 3, or above 1: one error each.
-        assert fewest_errors(np.array([[4.0, 3.0, 2.9, 0.0]]), np.array([[True, False, True, False]])) == [
-            1.45
+        assert error_minimizing_thresholds(np.array([[5.0, 4.5, 1.0]]), np.array([[True, True, False]])) == [
+            2.75
         ]
+        # Above 3, or above 1: one error each.
+        assert error_minimizing_thresholds(
+            np.array([[4.0, 3.0, 2.9, 0.0]]), np.array([[True, False, True, False]])
+        ) == [1.45]
 
     def test_of_a_label(self):
         weights = self.RANDOM.choice([0.0, 1.0, 2.5], 6)
@@ -285,7 +287,7 @@ class TestMessages:
             (TABLE + X[:, :4].astype(int) ** 2, "got multiclass-multioutput of shape"),
             (X[:, :4], "got continuous-multioutput of shape"),
             (X[:, 0], "Unknown label type: continuous"),
-            ([set()] * 80, r"^expected at least one label, got none$"),
+            ([set()] * 80, r"^expected one or more labels, got none$"),
             ([{"a", 1}, *SETS[1:]], r"^expected labels of one kind"),
             (SETS[1:], "inconsistent numbers of samples"),
             (TABLE[1:], "inconsistent numbers of samples"),

@@ -70,7 +70,7 @@ def test_what_was_seen(data):
 def test_violations_in_training_data(data):
     X, y = data
     broken = [*y[:3], ["O", "I-X", "O"], *y[4:]]
-    with pytest.raises(InputError, match="item 3, position 1: the rules do not allow 'I-X' behind 'O'"):
+    with pytest.raises(InputError, match="item 3, position 1: the rules do not allow 'I-X' after 'O'"):
         ChainCRF(scheme="IOB2").fit(X, broken)
     with pytest.raises(InputError, match="item 0, position 0: the rules do not allow 'I-X' at the start"):
         ChainCRF(scheme="IOB2").fit(X[:1], [["I-X"] * 4])

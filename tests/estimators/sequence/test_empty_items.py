@@ -120,7 +120,7 @@ def test_what_a_model_says_of_an_empty_item(tmp_path):
     assert model.predict([[]], known=[[]]).tolist() == [[]]
     tagger = Tagger(tmp_path / "m.crfqn")
     assert tagger.tag([]) == []
-    with pytest.raises(InputError, match="expected at least one position to score, got none"):
+    with pytest.raises(InputError, match="expected one or more positions to score, got none"):
         model.score([[], []], [[], []])
 
 

@@ -134,9 +134,13 @@ def test_solvers_that_know_weights_of_items_only_refuse(solver):
         ({}, {"sample_weight": of_labels({"R": -1.0})}, r"numbers >= 0, got -1.0 for item \d+, position \d+"),
         ({}, {"sample_weight": of_labels({"A": 0, "B": 0, "R": 0})}, "at least one positive weight"),
         ({"class_weight": {"Q": 2}}, {}, "no item has the label 'Q'"),
-        ({"class_weight": {"A": 0, "B": 0, "R": 0}}, {}, "at least one position of positive weight"),
+        ({"class_weight": {"A": 0, "B": 0, "R": 0}}, {}, "expected positions of positive weight"),
         ({"class_weight": "heavy"}, {}, "None, 'balanced' or a dict"),
-        ({"class_weight": {"R": 2}, "loss": "hinge", "l1": 0, "l2": 1.0}, {}, "positions that count alike"),
+        (
+            {"class_weight": {"R": 2}, "loss": "hinge", "l1": 0, "l2": 1.0},
+            {},
+            "expected equal weights of the positions",
+        ),
         (
             {"class_weight": {"R": 2}},
             {"y": [[None] * len(labels) for labels in Y[:9]] + Y[9:]},

@@ -9,7 +9,7 @@ from stored_models import assert_same_predictions, named, rewriter
 import crfqn
 from crfqn.data.model_file import read_model
 from crfqn.errors import ModelFileError
-from crfqn.estimators.storage import KINDS
+from crfqn.estimators.storage import ESTIMATORS_BY_KIND
 
 
 class TestContentThatDoesNotFit:
@@ -35,7 +35,7 @@ class TestContentThatDoesNotFit:
 
     def test_a_foreign_kind(self, rewrite, path):
         rewrite(kind="taxonomy")
-        known = ", ".join(map(repr, sorted(KINDS)))
+        known = ", ".join(map(repr, sorted(ESTIMATORS_BY_KIND)))
         with pytest.raises(ModelFileError, match=f"expected a model of kind {known}; it is a 'taxonomy'"):
             crfqn.load(path)
 

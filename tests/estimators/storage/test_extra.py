@@ -10,7 +10,7 @@ from command_line import run_here
 
 import crfqn
 from crfqn import Tagger, interchange
-from crfqn.estimators.storage import KINDS
+from crfqn.estimators.storage import ESTIMATORS_BY_KIND
 
 COLUMNS = np.random.default_rng(3).random((24, 2)).round(2)
 LABELS = np.where(COLUMNS[:, 0] > 0.5, "a", "b")
@@ -36,7 +36,7 @@ def fitted(kind):
     if kind == "chain-crf":
         labels = [[{"x": "a", "y": "b"}[position["w"]] for position in item] for item in SEQUENCES]
         return crfqn.ChainCRF(l1=0.1).fit(SEQUENCES, labels), SEQUENCES
-    model = getattr(crfqn, KINDS[kind])()
+    model = getattr(crfqn, ESTIMATORS_BY_KIND[kind])()
     if kind == "taxonomy-crf":
         return model.fit(COLUMNS, np.char.add("top/", LABELS)), COLUMNS
     return model.fit(COLUMNS, LABELS), COLUMNS
@@ -52,7 +52,7 @@ def answers(model, X):
     ]
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(ESTIMATORS_BY_KIND))
 def test_no_extra_changes_a_prediction(kind, path):
     model, X = fitted(kind)
     expected = answers(model, X)

@@ -16,7 +16,7 @@ from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanke
 from crfqn.arrays import NO_COORDS
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.automatic import SHARE_WITH_L2, SHARES
+from crfqn.estimators.automatic import NOISE_FACTOR_WITH_L2, NOISE_FACTORS
 from crfqn.objectives.gradient_noise import gradient_noise
 
 PROBLEM = make_problem(5, n_items=30)
@@ -38,7 +38,7 @@ class TestChoice:
     def test_it_is_the_default_and_a_share_of_the_noise(self, chain):
         assert chain.l1 == "auto"
         noise = gradient_noise(PROBLEM.objective(), NO_COORDS)
-        assert chain.l1_ == pytest.approx(SHARE_WITH_L2 * noise, rel=1e-6)
+        assert chain.l1_ == pytest.approx(NOISE_FACTOR_WITH_L2 * noise, rel=1e-6)
         shares = np.bincount(PROBLEM.targets, minlength=len(chain.classes_)) / PROBLEM.targets.size
         assert chain.l2_ == pytest.approx(
             2 * (1 - shares @ shares) / shares.size, rel=1e-6
@@ -56,7 +56,7 @@ class TestChoice:
 
     def test_beside_an_l2_that_is_given(self):
         model = ChainCRF(l2=0.5).fit(PROBLEM.sequences, PROBLEM.labels)
-        expected = SHARES["l1"] * gradient_noise(PROBLEM.objective(), NO_COORDS)
+        expected = NOISE_FACTORS["l1"] * gradient_noise(PROBLEM.objective(), NO_COORDS)
         assert (model.l1_, model.l2_) == (pytest.approx(expected, rel=1e-6), 0.5)
 
     def test_the_model_is_that_of_the_number(self, chain):

@@ -393,7 +393,7 @@ def test_starts_batches_and_checkpoints(tmp_path):
     assert batches.result_.value == pytest.approx(model.result_.value, rel=1e-5)
     with pytest.raises(InputError, match="'arow' takes no factors"):
         ChainCRF(**settings, solver="arow").partial_fit(ITEMS, LABELS, classes=["P", "Q"])
-    with pytest.raises(InputError, match="partial_fit of the hinge loss learns without; expected None"):
+    with pytest.raises(InputError, match="with the hinge loss, partial_fit expects None"):
         MulticlassClassifier(loss="hinge", penalty="l2", penalty_factors=FACTORS).partial_fit(
             X, Y, classes=[0, 1, 2]
         )

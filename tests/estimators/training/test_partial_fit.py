@@ -161,7 +161,7 @@ class TestGoingOn:
 
     def test_items_that_break_rules(self):
         rules = Transitions(forbidden=[("odd", "odd")])
-        with pytest.raises(InputError, match="the rules do not allow 'odd' behind 'odd'"):
+        with pytest.raises(InputError, match="the rules do not allow 'odd' after 'odd'"):
             ChainCRF(solver="averaged-perceptron", transition_rules=rules).partial_fit(X, Y, CLASSES)
         model = ChainCRF(solver="averaged-perceptron", transition_rules=rules, on_violation="drop")
         with pytest.warns(UserWarning, match="break the rules and are left out"):
@@ -288,8 +288,8 @@ class TestOtherSolvers:
 class TestMistakes:
     @pytest.mark.parametrize(("settings", "arguments", "message"), [
         ({}, (X, Y), "classes: expected all labels in the first call of partial_fit, got None"),
-        ({}, (X, Y, []), "classes: expected at least one label"),
-        ({"transition_rules": "seen"}, (X, Y, CLASSES), "transition_rules: in batches they cannot be what was seen"),
+        ({}, (X, Y, []), "classes: expected one or more labels"),
+        ({"transition_rules": "seen"}, (X, Y, CLASSES), "in batches expected no rules of seen transitions"),
         ({"all_possible_states": False}, (X, Y, CLASSES), "all_possible_states: in batches expected True"),
         ({}, (X, [None, *Y[1:]], CLASSES), "item 0"),
         ({"l1": -1}, (X, Y, CLASSES), "l1: expected"),
@@ -304,7 +304,7 @@ class TestMistakes:
         model = ChainCRF(solver="averaged-perceptron").partial_fit(X, Y, CLASSES)
         with pytest.raises(InputError, match="classes: expected those of the first call"):
             model.partial_fit(X, Y, CLASSES[:2])
-        with pytest.raises(InputError, match="expected features by name, as in the calls before"):
+        with pytest.raises(InputError, match="expected features by name, as in earlier calls"):
             model.partial_fit([np.eye(2)], [["odd", "even"]])
         model = ChainCRF(solver="averaged-perceptron").partial_fit(
             Sequences(np.eye(2), [0, 2]), [["odd", "even"]], CLASSES
