@@ -290,7 +290,7 @@ class Writer:
                 f"batches: expected the same kind and number of columns in all, got {sorted(kinds)}"
             )
         if not kinds:
-            raise InputError("batches: expected one or more positions, but all items are empty")
+            raise InputError("batches: expected at least one position, but all items are empty")
         ((self.is_of_sequences, n_columns),) = kinds
         if not (self.is_of_sequences or n_columns):
             raise InputError("batches: expected one or more features, got none")
