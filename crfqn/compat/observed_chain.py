@@ -153,7 +153,7 @@ def make_chain(parameters: dict[str, Any]) -> ChainCRF:
         for name, allowed in (("pa_type", (0, 1)), ("error_sensitive", (True,)), ("averaging", (True,))):
             if values[name] not in allowed:
                 raise InputError(
-                    f"{name}: expected {' or '.join(map(str, allowed))}, which crfqn has, got {values[name]!r}; leave "
+                    f"{name}: expected {' or '.join(map(str, allowed))}, which are here, got {values[name]!r}; leave "
                     f"{name} out, or train with python-crfsuite and label by crfqn.Tagger"
                 )
         limit = values["c"] if values["pa_type"] else np.finfo(np.float64).max  # type 0 has no largest step

@@ -264,7 +264,7 @@ class Writer:
             except InputError as error:  # of the code that reads the batch
                 raise InputError(f"batch {number}: {error}") from error
         if number < 0:
-            raise InputError("batches: expected one or more, got none")
+            raise InputError("batches: expected at least one, got none")
 
     def first_pass(self) -> None:
         """Set labels and names; InputError for batches of different kinds."""
@@ -287,13 +287,13 @@ class Writer:
                 raise InputError(f"batch {number}: {error}") from error
         if len(kinds) > 1:
             raise InputError(
-                f"batches: expected the same kind and number of columns in all, got {sorted(kinds)}"
+                f"batches: expected all of one kind and of as many columns, got {sorted(kinds)}"
             )
         if not kinds:
             raise InputError("batches: expected at least one position, but all items are empty")
         ((self.is_of_sequences, n_columns),) = kinds
         if not (self.is_of_sequences or n_columns):
-            raise InputError("batches: expected one or more features, got none")
+            raise InputError("batches: expected at least one feature, got none")
         labels = list(chain.from_iterable(names_of_batch.tolist() for names_of_batch in classes))
         self.classes, _ = encode_labels(labels, np.arange(len(labels) + 1))
         has_attributes = known is not None and known.has_attributes

@@ -188,7 +188,7 @@ class TestMistakes:
 
     @pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
     def test_a_damaged_block_is_named(self, blocks, damage):
-        path = module.block_path(blocks.folder, 2)
+        path = blocks.folder / module.BLOCK_FILE.format(2)
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.unlink()
