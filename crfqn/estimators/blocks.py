@@ -286,9 +286,7 @@ class Writer:
             except InputError as error:
                 raise InputError(f"batch {number}: {error}") from error
         if len(kinds) > 1:
-            raise InputError(
-                f"batches: expected all of one kind and of as many columns, got {sorted(kinds)}"
-            )
+            raise InputError(f"batches: expected all of one kind and of as many columns, got {sorted(kinds)}")
         if not kinds:
             raise InputError("batches: expected at least one position, but all items are empty")
         ((self.is_of_sequences, n_columns),) = kinds
