@@ -189,9 +189,8 @@ CHECK_INTERVAL = 1.1  # factor of the steps from a Newton check that did not end
 SOLVE_INTERVAL = 2.0  # the same for small problems that are solved although only a proof ends the run
 GROSS_ERROR = 10.0  # errors above this multiple of the tolerance contradict the estimate
 MAX_COST_OF_CHECK = 0.03  # maximum cost of a Newton check, as a fraction of the passes so far
-# Operations of a Newton check that every run may spend, some milliseconds, and the maximum number of its directions.
-CHEAP_OPERATIONS = 5e6
-MAX_CHEAP_DIRECTIONS = 50
+CHEAP_OPERATIONS = 5e6  # of a Newton check that every run may spend: some milliseconds
+MAX_CHEAP_DIRECTIONS = 50  # maximum number of directions of such a check
 # Fraction of the objective without weights below which it counts as 0, for tolerances from `OPTIMUM_TOL` on.
 FLOOR_FRACTION = 1e-5
 
