@@ -3,19 +3,20 @@
     y~ = y^ + W_t x          W_t fits the residual y - y^ (equation 10)
     y^ = clip(B_t G(y~))     B_t fits y to functions of the predictions (equation 11)
 
-Each of the three can only lower the squared error. Shapes: K labels, I items, F features, m functions.
+None of the three steps increases the squared error. Shapes: K labels, I items, F features, m functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import lstsq
 
 from crfqn.arrays import Vector
+from crfqn.data.inputs import ItemTable
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.estimators.automatic import AUTO
@@ -29,7 +30,7 @@ from crfqn.papers.agarwal2014.stages import StagedEstimator, StageList
 from crfqn.threads import Pool
 
 MIN_SINGULAR_VALUE = (
-    1e-6  # singular value of the functions, in units of the largest: powers of 0 and 1 are the same
+    1e-6  # smaller singular values of the functions, relative to the largest, count as 0: a guard
 )
 
 
@@ -46,7 +47,7 @@ class Calibration(StageList):
     def n_features(self) -> int:
         return self.residual_tables[0].shape[1] if self.residual_tables else 0
 
-    def prepare(self, rows: Any, pool: Pool) -> FeatureMap:
+    def prepare(self, rows: ItemTable, pool: Pool) -> FeatureMap:
         return item_features(rows, self.has_constant, pool)
 
     def advance(self, prepared: FeatureMap, number: int, predictions: Vector) -> Vector:
@@ -57,7 +58,7 @@ class Calibration(StageList):
         """Fit stages with one factorisation of sum_i c_i x_i x_i' + l2 for all, if any."""
         whole = self.prepare(next(items.blocks()), items.pool) if items.is_whole else None
 
-        def features(rows: Any, part: slice) -> FeatureMap:
+        def features(rows: ItemTable, part: slice) -> FeatureMap:
             return self.prepare(rows, items.pool) if whole is None else whole
 
         objective = items.objective(features, predictions)
@@ -67,14 +68,14 @@ class Calibration(StageList):
             objective = items.objective(features, predictions)
             table = solve(total(map(residual, objective.parts)))
             functions = self.basis(advanced(objective, predictions, table))
-            # Powers are nearly dependent: their second moments would lose half of the digits.
+            # Powers are nearly dependent: normal equations would lose half of the digits.
             calibration = lstsq((functions * roots).T, (items.targets * roots).T, cond=MIN_SINGULAR_VALUE)[
                 0
             ].T
             self.calibration_tables.append(calibration)
-            self.residual_tables.append(table)  # with which the stage counts
+            self.residual_tables.append(table)  # `n_stages` is the length of this list
             predictions = clipped(calibration @ functions, self.is_exclusive)
-            del functions  # several times as large as the predictions, and not used by the next stage
+            del functions  # they are several times as large as the predictions
             yield predictions
 
     def probabilities(self, predictions: Vector) -> Vector:
@@ -86,8 +87,8 @@ class CalibratedLeastSquares(StagedEstimator[Calibration]):
     """Least squares with a link that is learnt: residual fits and calibrations in turns (Algorithm 2).
 
     A stage fits weights to the residuals of the predictions so far, refits the labels to functions of the
-    predictions, and projects onto the simplex (with several labels an item, the hypercube). Each can only lower the
-    squared error on the training items, all stages use one factorisation of the features' second moments.
+    predictions, and projects onto the simplex (with several labels an item, the hypercube). No stage increases the
+    squared error on the training items. All stages share one factorisation of the features' second moments.
 
     Parameters
     ----------
@@ -101,12 +102,12 @@ class CalibratedLeastSquares(StagedEstimator[Calibration]):
     tol : float, default 1e-3
         Stop after a stage that lowers the squared error by this fraction or less.
     early_stopping : bool or "auto", default "auto"
-        Choose the number of stages on held-out items: training stops when `n_iter_no_change` stages in a row have not
-        lowered their squared error, and as many stages as had the lowest are then learnt from all items. The squared
-        error is what stages minimise; the accuracy of a tenth of the items changes by less than its noise from stage to
-        stage. "auto" does so with 1,000 items or more, or with `validation` given.
+        Choose the number of stages by the squared error on held-out items: training stops after `n_iter_no_change`
+        stages without a lower error, and the number of stages with the lowest error is then learnt from all items. The
+        accuracy of a tenth of the items would be too noisy. "auto" is True with 1,000 items or more, or if
+        `validation` is given.
     validation_fraction : float, default 0.1
-        Of the items, held out for `early_stopping` unless `fit` is given some.
+        Fraction of the items that is held out for `early_stopping` unless `fit` is given `validation`.
     n_iter_no_change : int, default 5
     fit_intercept : bool, default True
     penalize_intercept : bool, default False
@@ -126,8 +127,8 @@ class CalibratedLeastSquares(StagedEstimator[Calibration]):
     classes_ : ndarray, shape (n_labels,), sorted; of a table of 0 and 1 the numbers of its columns
     stages_ : the weights of each stage, `residual_tables` (labels x features, intercepts last) and
         `calibration_tables` (labels x functions)
-    validation_score_ : ndarray, shape (stages tried + 1,): the accuracy before any stage and after each, where items
-        were held out; the stages kept are those with the lowest squared error, not the highest accuracy
+    validation_score_ : ndarray, shape (stages tried + 1,): the accuracy on held-out items before any stage and after
+        each; the model has the stages with the lowest squared error, not the highest accuracy
     n_iter_ : int, the stages
     n_features_in_, feature_names_in_, result_, extra_
         As in `MulticlassCRF`; there is no certificate, as the problem is not convex.
@@ -153,7 +154,7 @@ class CalibratedLeastSquares(StagedEstimator[Calibration]):
     max_iter: int = 100
     early_stopping: bool | str = AUTO
 
-    def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Calibration:
+    def _new_stages(self, blocks: Iterable[ItemTable], is_exclusive: bool) -> Calibration:
         return Calibration(**self._stage_settings, is_exclusive=is_exclusive)
 
     def _stored_stages(self, file: ModelFile, labels: LabelIndex, n_features: int) -> Calibration:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
+from crfqn.data.inputs import ItemTable
 from crfqn.errors import InputError
 from crfqn.objectives.executors import LocalParts, StoredParts
 from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, scores_of, sums_of
@@ -27,30 +28,30 @@ from crfqn.papers.agarwal2014.gls import GLS, Factor, Link
 from crfqn.penalties import ElasticNet
 from crfqn.threads import Pool
 
-USUAL_CG_STEPS = 60  # that conjugate gradients usually take
-MAX_CG_STEPS = 1000  # more are a sign of a problem that needs a factor
-CG_TOL = 1e-5  # of the right-hand side's norm
+USUAL_CG_STEPS = 60  # usual number of steps of conjugate gradients, to estimate their cost
+MAX_CG_STEPS = 1000  # a system that takes more steps is factorised
+CG_TOL = 1e-5  # tolerance of the residual, relative to the norm of the right-hand side
 
-MakeFeatures = Callable[[Any, slice], FeatureMap]  # of rows, given which part of the items they are
+# (rows, their slice of the items) -> features
+MakeFeatures: TypeAlias = "Callable[[ItemTable, slice], FeatureMap]"
 
 
 @dataclass(eq=False)
 class ItemStream:
-    """Rows, targets and weights of the items that a model is trained on, in one piece or in blocks that are read
-    in every pass.
+    """Rows, targets and weights of the training items, in one block or in several that are read in every pass.
 
     blocks : returns the rows, block by block, the same ones at each call
     targets, weights : (K, I), points of the simplex or the hypercube; (I,)
     is_whole : whether all rows come in one block that stays in memory
     """
 
-    blocks: Callable[[], Iterator[Any]]
+    blocks: Callable[[], Iterator[ItemTable]]
     targets: Vector
     weights: Vector
     is_whole: bool
     pool: Pool
 
-    def parts(self) -> Iterator[tuple[Any, slice]]:
+    def parts(self) -> Iterator[tuple[ItemTable, slice]]:
         """Yield the rows of each block, and the slice of the items that they are."""
         first, n_items = 0, self.targets.shape[1]
         for rows in self.blocks():
@@ -73,7 +74,7 @@ class ItemStream:
 
 @dataclass(frozen=True)
 class StageParts:
-    """The parts of the blocks, made again in every pass, like the features."""
+    """The parts of the blocks; each pass makes them and their features again."""
 
     items: ItemStream
     features: MakeFeatures
@@ -101,9 +102,9 @@ def advanced(objective: Objective, predictions: Vector, table: Vector) -> Vector
 
 def normal_solver(objective: Objective, ridge: Vector) -> Callable[[Vector], Vector]:
     """Return a solver of W (sum_i c_i x_i x_i' + diag(ridge)) = R for tables R, (K, F): a factor, or conjugate
-    gradients if they take fewer operations, as with sparse features of items in memory. They are scaled by the
-    diagonal; if they do not converge, a factor is made."""
-    if objective.whole is None:  # each step would be a pass
+    gradients if they take fewer operations, as with sparse features of items in memory. Conjugate gradients are
+    preconditioned by the diagonal; if they do not converge, the matrix is factorised."""
+    if objective.whole is None:  # each step of conjugate gradients would be a pass
         return Factor.from_matrix(objective.gram(), ridge).solve
     features, n_features = objective.whole.map, objective.n_features
     n_products = 2.0 * features.count_entries(all_nodes(objective.n_states, n_features))
@@ -111,7 +112,7 @@ def normal_solver(objective: Objective, ridge: Vector) -> Callable[[Vector], Vec
         return Factor.from_matrix(objective.gram(), ridge).solve
     diagonal = features.weighted_squares(objective.whole.weights) + ridge
     scales = np.where(diagonal > 0, diagonal, 1.0)
-    factors: list[Factor] = []  # one, once it was needed
+    factors: list[Factor] = []  # empty until conjugate gradients have failed
 
     def solve(table: Vector) -> Vector:
         def linear(times: Callable[[Vector], Vector]) -> LinearOperator:
@@ -143,16 +144,16 @@ def fit_residual(objective: Objective, l2: float, is_last_free: bool) -> Vector:
     if objective.whole is not None:
         ridge = ridge_of(objective.n_features, l2, is_last_free)
         return normal_solver(objective, ridge)(residual(objective.whole))
-    # sum_i c_i x_i x_i' and the residual below, (F + K, F): one pass over features that are made in every pass.
+    # Sum sum_i c_i x_i x_i' and the residual, stacked (F + K, F), in one pass: each pass makes the features again.
     equations = total(np.concatenate([part.gram(), residual(part)]) for part in objective.parts)
     n_features = equations.shape[1]
     factor = Factor.from_matrix(equations[:n_features], ridge_of(n_features, l2, is_last_free))
     return factor.solve(equations[n_features:])
 
 
-def fit_scores(objective: Objective, penalty: ElasticNet, most: int, tol: float) -> Vector:
-    """Return the weights (K, F) after up to `most` steps of Algorithm 1 on sum_i c_i loss(scores_i + W x_i) + penalty,
-    or until the gradient is `tol` times the first. With a link, stages add up scores, not predictions."""
+def fit_scores(objective: Objective, penalty: ElasticNet, max_steps: int, tol: float) -> Vector:
+    """Return the weights (K, F) after up to `max_steps` steps of Algorithm 1 on sum_i c_i loss(scores_i + W x_i) +
+    penalty, or until the gradient is `tol` times the first. With a link, stages add up scores, not predictions."""
     start = objective.at(NO_COORDS, NO_VALUES)
     best: Any = start
     value, scale = np.inf, np.nan
@@ -160,7 +161,7 @@ def fit_scores(objective: Objective, penalty: ElasticNet, most: int, tol: float)
         if state.value < value:
             best, value = state.point, state.value
         scale = state.violation if number == 0 else scale
-        if number >= most or state.violation <= tol * scale:
+        if number >= max_steps or state.violation <= tol * scale:
             break
     table = np.zeros(objective.n_states * objective.n_features)
     table[best.coords] = best.weights

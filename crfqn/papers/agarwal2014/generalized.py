@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import Vector
+from crfqn.data.inputs import ItemsLike
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, SolverTable
 from crfqn.estimators.estimator import available_if
@@ -32,8 +33,10 @@ from crfqn.projections import project_simplex
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 
 LINK_OF = {True: "softmax", False: "sigmoid"}  # by whether an item has one label
-MIN_LABEL_PROBABILITY = float(np.finfo(np.float64).eps)  # the smallest probability of a label among several
-LABEL_THRESHOLD = 0.5  # of a label's probability: from there on an item has it
+MIN_LABEL_PROBABILITY = float(
+    np.finfo(np.float64).eps
+)  # lower bound on the probability of a label if items may have several, so that its logarithm is finite
+LABEL_THRESHOLD = 0.5  # items have the labels of at least this probability
 
 
 def clipped(table: Vector, is_exclusive: bool) -> Vector:
@@ -50,13 +53,13 @@ def has_one_label(model: Any) -> bool:
     return True
 
 
-def potential_of(link: Any, is_exclusive: bool) -> Potential:
+def potential_of(link: str | Potential, is_exclusive: bool) -> Potential:
     """Return Phi of a link for items with one label, or with several."""
     return named_link(LINK_OF[is_exclusive] if isinstance(link, str) and link == AUTO else link)
 
 
 class LeastSquaresPredictions:
-    """Methods of the classifiers by least squares: probabilities of labels, and label sets by these."""
+    """Methods of the classifiers by least squares: probabilities of labels, and label sets from them."""
 
     TAKES_SETS: ClassVar[bool] = True
 
@@ -80,7 +83,7 @@ class LeastSquaresPredictions:
     def chosen_labels(self, scores: Vector) -> NDArray[np.bool_]:
         return self._probabilities(scores.T).T >= LABEL_THRESHOLD
 
-    def predict_proba(self, X: Any) -> Vector:
+    def predict_proba(self, X: ItemsLike) -> Vector:
         """Return the probability of each label, float64 (n_items, n_labels); X and errors as in `predict`.
 
         Rows sum to 1 if an item has one label.
@@ -97,13 +100,13 @@ class LeastSquaresPredictions:
             else np.clip(probabilities, MIN_LABEL_PROBABILITY, 1.0 - MIN_LABEL_PROBABILITY)
         )
 
-    def predict_log_proba(self, X: Any) -> Vector:
+    def predict_log_proba(self, X: ItemsLike) -> Vector:
         """Return the logarithms of `predict_proba`, (n_items, n_labels), in nats; -inf for 0."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
     @available_if(has_one_label)
-    def decode(self, X: Any) -> Decoding:
+    def decode(self, X: ItemsLike) -> Decoding:
         """Return the best label of each item and the logarithm of its probability; X and errors as in `predict`."""
         check_is_fitted(self)
         codes, best = [], []
@@ -198,9 +201,9 @@ class GeneralizedLeastSquares(ItemParameters, Settings, LeastSquaresPredictions,
     group_l1: float | str | None = field(default=0.0, init=False)
     penalty: str = field(default="l2", init=False)
     tol: float = 1e-3
-    link: Any = AUTO
+    link: str | Potential = AUTO
 
-    def make_loss(self, labels: LabelIndex, n_items: int, targets: Any) -> ScoreLoss:
+    def make_loss(self, labels: LabelIndex, n_items: int, targets: Vector) -> ScoreLoss:
         potential = potential_of(self.link, labels.has_one_label)
         if isinstance(potential, LogSumExp) and not labels.has_one_label:
             raise InputError(

@@ -1,7 +1,7 @@
-"""Features in batches, GEN of Agarwal et al. (2014), Algorithm 3: random ones, and the given ones some at a time.
+"""Features in batches, GEN of Agarwal et al. (2014), Algorithm 3: random features, or batches of the given features.
 
-A generator holds settings; its `fit(blocks, seed)`, given arrays or CSR arrays (rows, d), returns a source of batches,
-functions of a row that depend on the seed and the batch's number alone, so that a model needs to keep no features.
+A generator holds settings. Its `fit(blocks, seed)`, with arrays or CSR arrays (rows, d), returns a source of batches:
+functions of a row that depend only on the seed and the number of the batch, so that a model stores no features.
 Random Fourier features, cos(x . omega + b) with omega normal of variance 2 / s and b uniform, approximate the Gaussian
 kernel exp(-||x - x'||^2 / s): Rahimi and Recht (NIPS 2007). Shapes: N rows of d numbers, p features of a batch.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,18 @@ from scipy.spatial.distance import pdist
 from sklearn.base import clone
 
 from crfqn.arrays import Vector
+from crfqn.data.inputs import ItemTable
 from crfqn.data.items import positions_of
 from crfqn.errors import InputError
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import MAX_TILE_POSITIONS, FeatureMap
 from crfqn.threads import Pool
 
-SCALE_SAMPLE_ROWS = 1000  # rows from which a scale is learnt
+SCALE_SAMPLE_ROWS = 1000  # maximum number of rows from which a scale is estimated
+ALL_COLUMNS = slice(None)
 NO_ROWS = "expected at least one block of rows, got none"
 FOURIER_NONLINEARITY = "cos"
-# Each works in place.
+# Functions that overwrite their argument.
 NONLINEARITIES: Mapping[str, Callable[[NDArray], NDArray]] = {
     FOURIER_NONLINEARITY: lambda x: np.cos(x, out=x),
     "relu": lambda x: np.maximum(x, 0.0, out=x),
@@ -36,6 +38,9 @@ NONLINEARITIES: Mapping[str, Callable[[NDArray], NDArray]] = {
     "abs": lambda x: np.abs(x, out=x),
     "square": lambda x: np.square(x, out=x),
 }
+
+
+Columns: TypeAlias = slice | NDArray[np.integer]
 
 
 class Batch(NamedTuple):
@@ -75,24 +80,24 @@ def draws(seed: int, number: int) -> np.random.RandomState:
     return np.random.RandomState([seed, number])
 
 
-def result_dtype(rows: Any) -> np.dtype:
+def result_dtype(rows: ItemTable) -> np.dtype:
     """Return float32 for rows of float32 and small integers, float64 for others."""
     return np.result_type(rows.dtype, np.float32)
 
 
-def to_dense(table: Any) -> NDArray:
+def to_dense(table: ItemTable) -> NDArray:
     """Return a table, perhaps sparse, as an array."""
     return table.toarray() if hasattr(table, "toarray") else np.asarray(table)
 
 
-def first_block(blocks: Iterable[Any]) -> Any:
+def first_block(blocks: Iterable[ItemTable]) -> ItemTable:
     """Return the first block of rows; InputError if there is none."""
     for block in blocks:
         return block
     raise InputError(NO_ROWS)
 
 
-def sample_rows(blocks: Iterable[Any]) -> NDArray[np.float64]:
+def sample_rows(blocks: Iterable[ItemTable]) -> NDArray[np.float64]:
     """Return up to SCALE_SAMPLE_ROWS different rows, float64 (rows, d), evenly spread over the blocks, or all if there
     are fewer. They are sorted, so that repetitions and the order of the blocks do not change the result."""
     samples = [
@@ -134,7 +139,7 @@ class Projections(FeatureSource):
         is_wave = self.nonlinearity == FOURIER_NONLINEARITY
         shifts = random.uniform(0.0, 2.0 * np.pi, size) if is_wave else random.normal(size=size)
 
-        def transform(rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+        def transform(rows: ItemTable, columns: Columns = ALL_COLUMNS) -> NDArray[np.floating]:
             dtype = result_dtype(rows)
             rows = rows if rows.dtype == dtype else rows.astype(dtype)
             products = rows @ np.ascontiguousarray(omega[:, columns], dtype)
@@ -159,7 +164,7 @@ class RandomFourier:
 
     scale: float | None = None
 
-    def fit(self, blocks: Iterable[Any], seed: int) -> Projections:
+    def fit(self, blocks: Iterable[ItemTable], seed: int) -> Projections:
         rows = sample_rows(blocks)
         scale = median_distance(rows) if self.scale is None else checked_scale(self.scale)
         return Projections(rows.shape[1], float(np.sqrt(2.0 / scale)), FOURIER_NONLINEARITY, seed)
@@ -179,7 +184,7 @@ class RandomProjections:
     nonlinearity: str = "relu"
     scale: float | None = None
 
-    def fit(self, blocks: Iterable[Any], seed: int) -> Projections:
+    def fit(self, blocks: Iterable[ItemTable], seed: int) -> Projections:
         known = [name for name in NONLINEARITIES if name != FOURIER_NONLINEARITY]
         if self.nonlinearity not in known:
             raise InputError(f"nonlinearity: expected one of {known}, got {self.nonlinearity!r}")
@@ -191,8 +196,8 @@ class RandomProjections:
 
 @dataclass(frozen=True, eq=False)
 class InTurn(FeatureSource):
-    """Source that uses every given feature once before any is repeated, in rounds: in the order `order`, int64 (d,),
-    or without one in a new permutation each round."""
+    """Source of rounds over the given features: each round has every feature once, in the order `order`, int64 (d,), or
+    if that is None in a new permutation."""
 
     n_inputs: int
     seed: int = 0
@@ -204,7 +209,7 @@ class InTurn(FeatureSource):
         order = draws(self.seed, turn).permutation(self.n_inputs) if self.order is None else self.order
         chosen = np.sort(order[place * size : (place + 1) * size])
 
-        def transform(rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+        def transform(rows: ItemTable, columns: Columns = ALL_COLUMNS) -> NDArray[np.floating]:
             return to_dense(rows[:, chosen[columns]]).astype(result_dtype(rows))
 
         return Batch(chosen.size, transform, chosen)
@@ -224,15 +229,15 @@ class InTurn(FeatureSource):
 class RandomSubsets:
     """Generator that draws the given features at random without replacement; all are used before one is repeated."""
 
-    def fit(self, blocks: Iterable[Any], seed: int) -> InTurn:
+    def fit(self, blocks: Iterable[ItemTable], seed: int) -> InTurn:
         return InTurn(int(first_block(blocks).shape[1]), seed)
 
 
 @dataclass(frozen=True)
 class ByFrequency:
-    """Generator that takes the given features by frequency, the most frequent first: the paper's choice for text."""
+    """Generator that takes the given features in the order of decreasing frequency: the paper's choice for text."""
 
-    def fit(self, blocks: Iterable[Any], seed: int) -> InTurn:
+    def fit(self, blocks: Iterable[ItemTable], seed: int) -> InTurn:
         counts: Any = sum(np.bincount(block.nonzero()[1], minlength=block.shape[1]) for block in blocks)
         if not np.ndim(counts):
             raise InputError(NO_ROWS)
@@ -253,7 +258,7 @@ class Transformed(FeatureSource):
     def n_inputs(self) -> int:  # type: ignore[override]
         return int(self.rows.shape[1])
 
-    def fit(self, blocks: Iterable[Any], seed: int) -> Transformed:
+    def fit(self, blocks: Iterable[ItemTable], seed: int) -> Transformed:
         return Transformed(self.transformer, first_block(blocks), seed)
 
     def batch(self, number: int, size: int) -> Batch:
@@ -264,7 +269,7 @@ class Transformed(FeatureSource):
             self.twins[number] = twin.fit(self.rows)
         twin = self.twins[number]
 
-        def transform(rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+        def transform(rows: ItemTable, columns: Columns = ALL_COLUMNS) -> NDArray[np.floating]:
             return to_dense(twin.transform(rows))[:, columns].astype(result_dtype(rows), copy=False)
 
         return Batch(int(twin.transform(self.rows[:1]).shape[1]), transform)
@@ -298,7 +303,7 @@ def as_generator(generator: Any) -> Any:
 
 
 def stored_generator(generator: Any) -> Any:
-    """Return a generator as JSON; a transformer, and a generator of the user's own, as it is."""
+    """Return a generator as JSON; transformers and users' own generators are returned unchanged."""
     is_known = is_dataclass(generator) and GENERATOR_CLASSES.get(type(generator).__name__) is type(generator)
     return {"kind": type(generator).__name__, **asdict(generator)} if is_known else generator  # type: ignore[arg-type, call-overload]
 
@@ -337,13 +342,13 @@ def restored_source(table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> 
 
 @dataclass(eq=False)
 class GeneratedMap(FeatureMap):
-    """Scores from features that are functions (`batch`) of N rows, as random features of a seed: made anew in every
-    pass. Shapes as in `objectives/linear/feature_map.py`.
+    """Scores from features that are functions (`batch`) of N rows, such as random features. Each pass computes them
+    again. Shapes as in `objectives/linear/feature_map.py`.
 
     has_constant : whether there is one more feature than those of the batch, the last, that is 1 at every position
     """
 
-    rows: Any
+    rows: ItemTable
     batch: Batch
     offsets: NDArray[np.int64]
     has_constant: bool = False
@@ -357,7 +362,7 @@ class GeneratedMap(FeatureMap):
         rows = self.rows[positions]
         return GeneratedMap(rows, self.batch, offsets, self.has_constant, self.pool), positions
 
-    def tile(self, positions: Any, features: Any) -> Vector:
+    def tile(self, positions: Columns, features: Columns) -> Vector:
         return np.asarray(self.batch.transform(self.rows[positions], features), np.float64)
 
     def kept(self) -> DenseMap:

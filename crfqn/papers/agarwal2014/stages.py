@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
@@ -22,6 +23,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
+from crfqn.data.inputs import ItemsLike, ItemTable, LabelsLike, SampleWeight
 from crfqn.data.items import set_weights
 from crfqn.data.label_arrays import encode_known_labels, item_labels
 from crfqn.data.matrices import canonical
@@ -55,8 +57,8 @@ from crfqn.solvers.stopping import ValidationHistory, ValidationSet
 from crfqn.threads import Pool, single_threaded_blas
 from crfqn.time_limit import TimeIsUp, TimeLimit
 
-PREDICTION_ROWS = 1 << 15  # predicted at a time
-# Items of which "auto" holds some out: the score of fewer than a hundred of them tells too little.
+PREDICTION_ROWS = 1 << 15  # rows of a block in prediction
+# early_stopping="auto" holds items out if there are at least this many: scores of fewer than 100 are too noisy.
 MIN_ITEMS_FOR_SPLIT = 1000
 FITTED_LOSS_SHARE = 1e-6  # of the first loss: what is left over is no matter for another stage
 DEFAULT_POWERS = (1, 2, 3)  # of predictions, whose combination calibrates them
@@ -64,8 +66,8 @@ DEFAULT_POWERS = (1, 2, 3)  # of predictions, whose combination calibrates them
 
 class Basis:
     """Functions of predictions that calibrate them, G(y) of Agarwal et al. (2014), Algorithm 2: powers, or a
-    transformer fitted to the first ones, behind the predictions themselves, so that calibration cannot make these
-    worse. InputError for anything but a transformer and a sequence of powers, 1 among them."""
+    transformer fitted to the first predictions. The functions include the predictions, so that calibration cannot
+    increase the error. InputError for anything but a transformer or a sequence of powers with 1 among them."""
 
     def __init__(self, basis: Any) -> None:
         self.basis = basis
@@ -96,7 +98,7 @@ class Basis:
 
 @dataclass(eq=False, kw_only=True)
 class StageList(ABC):
-    """Stages: their weights, and how predictions go through them.
+    """Stages: their weights, and the predictions after each.
 
     TABLES : the lists of tables (K, ...), one a stage: name in model files -> attribute
     l2 : ridge of a stage's weights
@@ -119,7 +121,7 @@ class StageList(ABC):
         """Number of features in use."""
 
     @abstractmethod
-    def prepare(self, rows: Any, pool: Pool) -> Any:
+    def prepare(self, rows: ItemTable, pool: Pool) -> Any:
         """Return what `advance` takes of rows."""
 
     @abstractmethod
@@ -160,7 +162,7 @@ class StageList(ABC):
             setattr(twin, name, [*tables])
         return twin
 
-    def replay(self, rows: Any, n_labels: int, pool: Pool) -> Iterator[Vector]:
+    def replay(self, rows: ItemTable, n_labels: int, pool: Pool) -> Iterator[Vector]:
         """Yield the predictions before any stage and after each, (K, rows)."""
         predictions = np.zeros((n_labels, rows.shape[0]))
         yield predictions
@@ -182,7 +184,7 @@ class StageList(ABC):
         return 0.5 * float(np.square(items.targets - predictions).sum(axis=0) @ items.weights)
 
     def add_to(self, content: ModelContent) -> None:
-        """Add the tables to what a model file holds: of each list the widths, and all numbers in a row."""
+        """Add the tables to the content of a model file: for each list the widths, and all numbers in one array."""
         for name, tables in zip(self.TABLES, self._lists, strict=True):
             numbers = [np.empty(0), *(table.ravel() for table in tables)]
             content.arrays[f"{name}_widths"] = np.array([table.shape[1] for table in tables], np.int64)
@@ -209,7 +211,7 @@ class HeldOut:
     is_exclusive : whether an item has one label
     """
 
-    rows: Any
+    rows: ItemTable
     targets: Vector
     is_exclusive: bool
 
@@ -217,7 +219,7 @@ class HeldOut:
         self._predictions, self._number, self._prepared = np.zeros(self.targets.shape), 0, None
 
     @classmethod
-    def from_items(cls, checked: Any, space: LabelIndex, X: Any, y: Any) -> HeldOut:
+    def from_items(cls, checked: Any, space: LabelIndex, X: ItemsLike, y: LabelsLike) -> HeldOut:
         """Return items with labels of the space, and columns as those of `checked`; InputError for others."""
         X = validated(checked, canonical(X), reset=False, **MATRIX_CHECKS)
         if not space.has_one_label:
@@ -247,7 +249,9 @@ class HeldOut:
         return float(np.mean(is_right)), squared_error
 
 
-def split_off(X: Any, targets: Targets, fraction: float, seed: int) -> tuple[Any, Targets, HeldOut]:
+def split_off(
+    X: ItemTable, targets: Targets, fraction: float, seed: int
+) -> tuple[ItemTable, Targets, HeldOut]:
     """Return the items without a random part of them, and this part as held-out items, in which every label has its
     share where items have one each, unless one is too rare for that."""
     table, space = targets.labels, targets.space
@@ -264,7 +268,7 @@ def split_off(X: Any, targets: Targets, fraction: float, seed: int) -> tuple[Any
     return X[train], training, HeldOut(X[test], table[:, test], space.has_one_label)
 
 
-def labels_of_blocks(blocks: Iterable[tuple[Any, Any]], checked: Any) -> MultilabelTargets:
+def labels_of_blocks(blocks: Iterable[tuple[ItemsLike, LabelsLike]], checked: Any) -> MultilabelTargets:
     """Read all blocks once; return their labels. `checked` takes the columns' names, which others must have, too."""
     if not hasattr(blocks, "__iter__") or isinstance(blocks, Iterator):
         raise InputError(
@@ -331,7 +335,7 @@ class StagedModel(FittedModel):
     """A fitted list of stages; validation_score : as the estimators have it, None without held-out items."""
 
     labels: LabelIndex
-    stages: Any
+    stages: StageList
     feature_names: list[str] | None = None
     validation_score: Vector | None = None
 
@@ -358,7 +362,7 @@ class StagedEstimator(
     max_iter: int = 100
     max_seconds: float | None = None
     n_threads: int | None = None
-    random_state: Any = None
+    random_state: int | np.random.RandomState | None = None
     verbose: int = 0
     warm_start: bool = False
     callback: Callable[..., object] | None = None
@@ -380,7 +384,7 @@ class StagedEstimator(
     validation_score_ = Fitted("validation_score", is_needed=True)
 
     @abstractmethod
-    def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> StagesT:
+    def _new_stages(self, blocks: Iterable[ItemTable], is_exclusive: bool) -> StagesT:
         """Return a model without stages, for rows that come in blocks."""
 
     @abstractmethod
@@ -398,7 +402,13 @@ class StagedEstimator(
         }
 
     @with_fit_task
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, validation: Any = None) -> Self:
+    def fit(
+        self,
+        X: ItemsLike,
+        y: LabelsLike | None = None,
+        sample_weight: SampleWeight = None,
+        validation: tuple[ItemsLike, LabelsLike] | None = None,
+    ) -> Self:
         """Train.
 
         Parameters
@@ -425,17 +435,21 @@ class StagedEstimator(
             X.shape[0] >= MIN_ITEMS_FOR_SPLIT if self.early_stopping == AUTO else bool(self.early_stopping)
         )
         if held_out is None and stops_early:  # stages are learnt from a part, then as many from the whole
-            *part, held_out = split_off(X, targets, self.validation_fraction, self._seed)
-            parts.insert(0, (part[0], part[1]))
+            rows, rest, held_out = split_off(X, targets, self.validation_fraction, self._seed)
+            parts.insert(0, (rows, rest))
 
-        def stream(rows: Any, targets: Targets) -> ItemStream:
+        def stream(rows: ItemTable, targets: Targets) -> ItemStream:
             weights = np.ones(rows.shape[0]) if targets.weights is None else targets.weights
             return ItemStream(lambda: iter([rows]), targets.labels, weights, True, pool)
 
         with Pool(self.n_threads) as pool:
             return self._learn_stages(columns, space, held_out, *(stream(*part) for part in parts))
 
-    def fit_blocks(self, blocks: Iterable[tuple[Any, Any]], validation: Any = None) -> Self:
+    def fit_blocks(
+        self,
+        blocks: Iterable[tuple[ItemsLike, LabelsLike]],
+        validation: tuple[ItemsLike, LabelsLike] | None = None,
+    ) -> Self:
         """Train on data larger than memory.
 
         Parameters
@@ -453,7 +467,7 @@ class StagedEstimator(
         """
         self.check_parameters()
         if self.early_stopping != AUTO and self.early_stopping and validation is None:
-            raise InputError("early_stopping: expected validation=(X, y) beside blocks, got none")
+            raise InputError("early_stopping: expected validation=(X, y) with blocks, got none")
         reading = self.with_model(Columns())
         sets = labels_of_blocks(blocks, reading)
         space = LabelIndex.flat(sets.classes, sets.form)
@@ -526,14 +540,14 @@ class StagedEstimator(
                     rules = StageRules(stages.n_stages, deadline)
                     again_trace = Trace()
                     ended = add_stages(again, whole, again_trace, rules, False)
-                    # Only now, as an interrupt keeps what the first run has learnt.
+                    # Replace the stages only now: an interrupt keeps those of the first run.
                     stages, trace = again, again_trace
                     stages.keep(rules.best(trace, history))
                     status = status if ended is Status.STAGES_MADE else ended
                 if status.is_regular:
                     self._improve(stages, items if whole is None else whole, trace, started)
             self._keep_stages(columns, space, stages, trace, scores, status)
-        except KeyboardInterrupt:  # in whatever it was, what has been learnt is kept
+        except KeyboardInterrupt:  # the finished stages are kept
             self._keep_stages(columns, space, stages, trace, scores, Status.INTERRUPTED)
         except TimeIsUp:  # within a stage, which is lost
             status = Status.MAX_SECONDS if time.perf_counter() >= deadline else Status.CALLBACK
@@ -559,8 +573,7 @@ class StagedEstimator(
         return self._new_stages((rows for rows, _ in items.parts()), space.has_one_label)
 
     def _improve(self, stages: StagesT, items: ItemStream, trace: Trace, started: float) -> None:
-        """Improve the weights of the stages, which are those that are kept; the trace's last row is then that
-        of all."""
+        """Improve the weights of the stages of the model; the last row of the trace is then that of the result."""
 
     def _keep_stages(
         self,
@@ -609,18 +622,18 @@ class StagedEstimator(
     def _probabilities(self, scores: Vector) -> Vector:
         return self.stages_.probabilities(scores)
 
-    def checked_items(self, X: Any) -> Any:
+    def checked_items(self, X: ItemsLike) -> Any:
         X = super().checked_items(X)
         return X.tocsr() if hasattr(X, "tocsr") else X
 
-    def class_scores(self, X: Any) -> Iterator[Vector]:
+    def class_scores(self, X: ItemsLike) -> Iterator[Vector]:
         X = self.checked_items(X)
         with single_threaded_blas(), Pool(self.n_threads) as pool:
             for first in range(0, X.shape[0], PREDICTION_ROWS):
                 *_, last = self.stages_.replay(X[first : first + PREDICTION_ROWS], len(self.classes_), pool)
                 yield last
 
-    def _staged_scores(self, X: Any) -> Iterator[Vector]:
+    def _staged_scores(self, X: ItemsLike) -> Iterator[Vector]:
         """Yield the scores of all items after each stage, (K, I)."""
         X = self.checked_items(X)
         with single_threaded_blas(), Pool(self.n_threads) as pool:
@@ -628,12 +641,12 @@ class StagedEstimator(
             next(predictions)
             yield from predictions
 
-    def staged_decision_function(self, X: Any) -> Iterator[Vector]:
+    def staged_decision_function(self, X: ItemsLike) -> Iterator[Vector]:
         """Yield `decision_function(X)` after each stage."""
         for scores in self._staged_scores(X):
             yield scores[1] - scores[0] if self.is_exclusive and len(scores) == 2 else scores.T
 
-    def staged_predict(self, X: Any) -> Iterator[Any]:
+    def staged_predict(self, X: ItemsLike) -> Iterator[NDArray]:
         """Yield `predict(X)` after each stage."""
         for scores in self._staged_scores(X):
             if self.is_exclusive:
@@ -641,7 +654,7 @@ class StagedEstimator(
             else:
                 yield self.as_table(self.chosen_labels(scores.T))
 
-    def staged_predict_proba(self, X: Any) -> Iterator[Vector]:
+    def staged_predict_proba(self, X: ItemsLike) -> Iterator[Vector]:
         """Yield `predict_proba(X)` after each stage."""
         for scores in self._staged_scores(X):
             yield self._shown(scores)

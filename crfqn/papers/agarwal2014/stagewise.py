@@ -24,6 +24,7 @@ import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.data.features import FeatureStore
+from crfqn.data.inputs import ItemTable
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.model.content import ModelContent
@@ -60,7 +61,7 @@ from crfqn.result import Trace
 from crfqn.threads import Pool
 
 STAGE_UPDATES = ("linear", "calibrated", "logistic")
-# Random numbers of all stages: 512 MB; a prediction takes them in turn, so that the first stay.
+# Maximum count of random numbers in memory, 512 MB: the batches of the first stages, which every prediction uses.
 MAX_KEPT_NUMBERS = 1 << 26
 SOURCE_PREFIX = "source_"  # before the names of a source's arrays in a model file
 
@@ -71,7 +72,7 @@ class Stages(StageList):
 
     source, batch_size : makes the features of each stage; features of a batch, p
     update : one of STAGE_UPDATES; a calibrated one has the basis' functions among its features
-    most_steps, tol : of Algorithm 1 in a logistic update, and the decrease of its gradient that ends them early
+    most_steps, tol : steps of Algorithm 1 in a logistic update, and the decrease of the gradient that ends them early
     weights : (K, p + ...) of each stage
     batches : by stage, those that are kept
     """
@@ -90,7 +91,7 @@ class Stages(StageList):
         return vars(self) | {"batches": {}}
 
     def batch(self, number: int) -> Batch:
-        """Return the batch of stage `number`; drawing it takes longer than the features of an item."""
+        """Return the batch of stage `number`, stored if there is memory: drawing it takes longer than using it."""
         batch = self.batches.get(number)
         if batch is None:
             batch = self.source.batch(number, self.batch_size)
@@ -107,10 +108,12 @@ class Stages(StageList):
         """Phi of logistic updates."""
         return LINKS[LINK_OF[self.is_exclusive]]
 
-    def prepare(self, rows: Any, pool: Pool) -> tuple[Any, Pool]:
+    def prepare(self, rows: ItemTable, pool: Pool) -> tuple[Any, Pool]:
         return rows, pool
 
-    def features(self, rows: Any, number: int, predictions: Vector, pool: Pool, keeps: bool) -> FeatureMap:
+    def features(
+        self, rows: ItemTable, number: int, predictions: Vector, pool: Pool, keeps: bool
+    ) -> FeatureMap:
         """Return the features of stage `number` for rows, functions of the predictions (K, N) included."""
         offsets, is_plain = np.arange(rows.shape[0] + 1), self.update != "calibrated"
         batch = self.batch(number)
@@ -150,9 +153,8 @@ class Stages(StageList):
             yield predictions
 
     def refit(self, items: ItemStream, n_rounds: int) -> Vector:
-        """Refit each batch's weights to the residuals of all others, batch after batch, so many times: block
-        coordinate descent on the least squares of all features, with a factor for each batch as far as there is room.
-        Returns the predictions after."""
+        """Refit the weights of each batch to the residuals of all others, `n_rounds` times: block coordinate descent on
+        the least squares of all features, with stored factors as far as there is memory. Returns the predictions."""
         predictions, room = self.predictions_of(items), float(MAX_KEPT_NUMBERS)
         solvers: dict[int, Callable[[Vector], Vector]] = {}
         for number in [*range(self.n_stages)] * n_rounds:
@@ -174,7 +176,7 @@ class Stages(StageList):
     def _objective(self, items: ItemStream, number: int, predictions: Vector) -> Objective:
         """Return the loss of the items by the weights of stage `number`, around the predictions of all others."""
 
-        def features(rows: Any, part: slice) -> FeatureMap:
+        def features(rows: ItemTable, part: slice) -> FeatureMap:
             return self.features(rows, number, predictions[:, part], items.pool, keeps=True)
 
         potential = self.potential if self.update == "logistic" else None
@@ -229,9 +231,9 @@ class StagewiseRegression(StagedEstimator[Stages]):
     max_iter : int, default 20
         Stages.
     n_rounds : int, default 1
-        Over the batches: each but the first fits the weights of every "linear" stage anew to what all others leave
-        over. That leads to the least squares of all features (block coordinate descent), as stages of features that
-        depend on each other do not; `validation_score_` is of the first.
+        Rounds over the batches. Each round after the first refits the weights of every "linear" stage to the residuals
+        of all others. This converges to the least squares of all features (block coordinate descent), which one round
+        does not reach if features depend on each other; `validation_score_` is that of the first round.
     inner_iter : int, default 50
         Steps of a "logistic" stage.
     tol : float, default 1e-3
@@ -284,7 +286,7 @@ class StagewiseRegression(StagedEstimator[Stages]):
     max_iter: int = 20
     n_rounds: int = 1
 
-    def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Stages:
+    def _new_stages(self, blocks: Iterable[ItemTable], is_exclusive: bool) -> Stages:
         return self._stages_of(as_generator(self.generator).fit(blocks, self._seed), is_exclusive)
 
     def _stages_of(self, source: FeatureSource, is_exclusive: bool) -> Stages:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, UnsupportedObjectiveError
 from crfqn.kernels.rows import aligned_rows
+from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.objective import MethodState
 from crfqn.objectives.part import Part
 from crfqn.papers.blondel2013.fobos_kernels import ETA0, ShrunkRows, apply_accrued_penalty, learn_rows
@@ -71,7 +72,7 @@ class FobosState(LearnedRows):
         self.rows.table[self.places(start[0])] = start[1]
 
     @classmethod
-    def check_loss(cls, loss: Any) -> None:
+    def check_loss(cls, loss: ScoreLoss) -> None:
         """Raise UnsupportedObjectiveError for losses without margins."""
         if not loss.has_margins:
             raise UnsupportedObjectiveError(
@@ -87,7 +88,7 @@ class FobosState(LearnedRows):
             while items.size:
                 n_steps = learn_rows(loss.code, items, data, *loss.label_sets, self.n_states, self.rows)
                 items = items[n_steps:]
-                if items.size:  # the scale has gone out of range
+                if items.size:  # the scale is out of range
                     apply_accrued_penalty(self.rows)
         apply_accrued_penalty(self.rows)
         self.owner.n_passes += order.size / self.n_items
@@ -147,7 +148,7 @@ class FOBOS(GradientEpochs):
         return Requirements(penalty=("is_row_separable", "is_uniform"), states=(FobosState,))
 
     def calibrate(
-        self, objective: Any, penalty: Penalty, origin: SparseWeights, random: np.random.Generator
+        self, objective: Objective, penalty: Penalty, origin: SparseWeights, random: np.random.Generator
     ) -> Generator[State, None, float]:
         """Return the rate that leaves the objective of the held-out items lowest, after an epoch over the others, by
         steps as the run would begin with. Yields the held-out items' states, marked with their share."""

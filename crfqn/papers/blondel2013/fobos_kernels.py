@@ -71,7 +71,7 @@ def apply_accrued(f, rows, workspace):
 
 @kernel
 def apply_accrued_penalty(rows):
-    """Apply the accrued penalty to all rows, and start the sum and the scale anew; rows : ShrunkRows."""
+    """Apply the accrued penalty to all rows, and reset the sum and the scale; rows : ShrunkRows."""
     workspace = np.empty(rows.table.shape[1])
     for f in range(rows.table.shape[0]):
         apply_accrued(f, rows, workspace)
@@ -102,8 +102,8 @@ def scores_to_margins(loss, n_states, label, margins, probabilities, losses, row
 
 @kernel
 def learn_rows(loss, order, data, starts, sets, n_states, rows):
-    """Take a step on each of the items `order`, until the scale is too small to go on; returns the number of steps.
-    Comparisons let NaN pass, so that a run that diverges is noticed.
+    """Take a step on each of the items `order`, until the scale is below MIN_SCALE; returns the number of steps.
+    NaN passes all comparisons, so that the solver can detect divergence.
 
     data : ItemData; starts, sets : the labels of items that have several (RANKING), empty otherwise
     """

@@ -2,10 +2,9 @@
 
     scores[k, t] = sum_i w[k, i] kernel(x_i, x_t)
 
-A "feature" is an item: N of both, K states. The matrix between the items that a solver works on is kept, within a
-memory of bounded size; other values are made in blocks, used and dropped: in a block a value costs about as much as its
-use. All are in double precision, as the certificate is (a score is a sum of terms as large as C); a matrix that is
-given as an array is not copied.
+A "feature" is an item: N of both, K states. The matrix between the items of a working set is stored, up to a maximum
+size; other values are computed in blocks, used and dropped, which takes about twice the time of their use. All are in
+double precision, since a score is a sum of terms of the size of C; a matrix that is given as an array is not copied.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.papers.blondel2014.sub_solver_kernels import SUB_SOLVER_CODES, SubSolver, sweep_items_by
 from crfqn.penalties import ElasticNet
+from crfqn.penalties.penalty import Penalty
 from crfqn.solvers.dual.decomposition_kernels import DualItemArrays
 from crfqn.solvers.dual.decomposition_state import (
     Certified,
@@ -34,7 +34,7 @@ from crfqn.solvers.dual.decomposition_state import (
 )
 from crfqn.threads import Pool
 
-ROWS_PER_BLOCK = 256  # rows made at a time: a matrix product
+ROWS_PER_BLOCK = 256  # rows of kernel values that are computed by one matrix product
 
 
 def make_sub_solver(method: str, tol: float, random: NDArray[np.uint64]) -> SubSolver:
@@ -67,10 +67,12 @@ class DualKernelItems(DualItems):
 
     has_faces = is_free = takes_pairs = False  # type: ignore[assignment]
 
-    def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
+    def __init__(self, objective: Objective, penalty: Penalty, method: str, tol: float) -> None:
         self.objective, self.l2, self.method = objective, penalty.l2, method
-        part: Any = objective.whole
-        self.gram: Any = part.map
+        part = objective.whole
+        assert part is not None
+        assert isinstance(part.map, GramMap)
+        self.gram = part.map
         self.state = starting_items(part, self.l2, fixed_offsets(part))
         self.items = np.flatnonzero(self.state.masses > 0)
         self.scores = np.zeros((objective.n_states, objective.n_items))

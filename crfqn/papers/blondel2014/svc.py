@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights, Vector
+from crfqn.data.inputs import ItemsLike, ItemTable, LabelsLike, SampleWeight
 from crfqn.data.items import check_item_weights, item_weights
 from crfqn.data.label_arrays import encode_labels, item_labels
 from crfqn.data.matrices import canonical
@@ -48,6 +49,7 @@ KERNEL_COOLING, KERNEL_MAX_PASSES = (
     100,
 )  # a certificate, which makes rows of the matrix, costs some twenty passes
 VECTOR, FEATURE, CLASS = "vector", "feature", "class"
+KernelLike: TypeAlias = "str | Callable[[ItemTable, ItemTable], NDArray]"
 PRECOMPUTED = "precomputed"
 NAMED_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
@@ -57,12 +59,12 @@ class KernelFunction:
     """Kernel between the rows of two matrices (n, F), (m, F): one of `NAMED_KERNELS` with scikit-learn's gamma (as a
     number), degree and coef0, or a function that returns (n, m)."""
 
-    kernel: Any
+    kernel: KernelLike
     gamma: float = 1.0
     degree: float = 3
     coef0: float = 0.0
 
-    def __call__(self, x: Any, others: Any) -> NDArray:
+    def __call__(self, x: ItemTable, others: ItemTable) -> NDArray:
         """Return kernel(x_i, others_j), (n, m)."""
         if callable(self.kernel):
             values = np.asarray(self.kernel(x, others))
@@ -81,7 +83,7 @@ class KernelFunction:
         is_power = float(self.degree).is_integer() and self.coef0 >= 0  # with a series of coefficients >= 0
         return self.kernel != "sigmoid" and (self.kernel != "poly" or is_power)
 
-    def diagonal(self, x: Any) -> Vector:
+    def diagonal(self, x: ItemTable) -> Vector:
         """Return kernel(x_i, x_i), (n,)."""
         if self.kernel == "rbf":
             return np.ones(x.shape[0])
@@ -94,12 +96,12 @@ class KernelFunction:
         return inner**self.degree if self.kernel == "poly" else np.tanh(inner)
 
 
-def squared(x: Any) -> Any:
+def squared(x: ItemTable) -> ItemTable:
     """Return the squares of an array or a sparse matrix."""
-    return x.multiply(x) if scipy.sparse.issparse(x) else np.square(x)
+    return x.multiply(x) if hasattr(x, "multiply") else np.square(x)
 
 
-def resolve_gamma(gamma: Any, X: Any, weights: Vector | None = None) -> float:
+def resolve_gamma(gamma: str | float, X: ItemTable, weights: Vector | None = None) -> float:
     """Return the value of gamma, as in scikit-learn: "scale" is 1 / (F var(X)), in which items count by
     their weights (n,), "auto" 1 / F."""
     if gamma != "scale":
@@ -121,7 +123,7 @@ class SupportVectors(FittedModel):
     feature_names: list[str] | None = None
     kernel: KernelFunction
     support: NDArray[np.int64]
-    vectors: Any
+    vectors: ItemTable
     n_support: NDArray[np.int64]
     dual_coef: Vector
 
@@ -129,7 +131,7 @@ class SupportVectors(FittedModel):
     def n_stored(self) -> int:
         return int(np.count_nonzero(self.dual_coef))
 
-    def scores(self, X: Any) -> Vector:
+    def scores(self, X: ItemTable) -> Vector:
         """Return f_k(x) of each class, (n, K), of checked items."""
         if not self.support.size:  # of one class
             return np.zeros((X.shape[0], len(self.classes_)))
@@ -265,8 +267,8 @@ class MulticlassSVC(ClassifierMixin, Estimator):
     n_support_, dual_coef_ = Fitted("n_support"), Fitted("dual_coef")
 
     C: float = 1.0
-    kernel: Any = "rbf"
-    gamma: Any = "scale"
+    kernel: KernelLike = "rbf"
+    gamma: str | float = "scale"
     degree: float = 3
     coef0: float = 0.0
     tol: float = 1e-3
@@ -274,7 +276,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
     class_weight: Mapping | str | None = None
     max_iter: int = 1000
     solver: DualDecomposition | None = None
-    random_state: Any = None
+    random_state: int | np.random.RandomState | None = None
     verbose: int = 0
 
     feature_names_in_ = ItemPredictions.feature_names_in_
@@ -286,7 +288,7 @@ class MulticlassSVC(ClassifierMixin, Estimator):
         tags.input_tags.pairwise = self.kernel == PRECOMPUTED
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ItemsLike, y: LabelsLike, sample_weight: SampleWeight = None) -> Self:
         """Train on items, or on the kernel's values between them, and labels.
 
         Parameters
@@ -348,10 +350,10 @@ class MulticlassSVC(ClassifierMixin, Estimator):
         pass_on_interrupt(result)
         return self
 
-    def _gram(self, function: KernelFunction, x: Any) -> GramMap:
+    def _gram(self, function: KernelFunction, x: ItemTable) -> GramMap:
         """Return the Gram matrix of the items that count."""
         if self.kernel == PRECOMPUTED:
-            whole = np.ascontiguousarray(x.toarray() if scipy.sparse.issparse(x) else x)
+            whole = np.ascontiguousarray(x.toarray() if hasattr(x, "toarray") else x)
             return GramMap(
                 lambda others: lambda items: whole[np.ix_(items, others)],
                 np.diag(whole).copy(),
@@ -398,22 +400,22 @@ class MulticlassSVC(ClassifierMixin, Estimator):
             ),
         )
 
-    def decision_function(self, X: Any) -> Vector:
+    def decision_function(self, X: ItemsLike) -> Vector:
         """Return f_k(x) of each class, (n, n_classes); with two classes the second's minus the first's, (n,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: ItemsLike) -> NDArray:
         """Return the class with the largest f_k(x); ties go to the class that comes first."""
         best = self._scores(X).argmax(axis=1)  # which asks for a fit first
         return self.classes_[best]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ItemsLike, y: LabelsLike, sample_weight: SampleWeight = None) -> float:
         """Return the accuracy, items weighted by `sample_weight`; InputError if none of the labels is a class of
         the model."""
         return label_accuracy(y, self.predict(X), self.classes_, sample_weight)
 
-    def _scores(self, X: Any) -> Vector:
+    def _scores(self, X: ItemsLike) -> Vector:
         check_is_fitted(self)
         X = validated(self, canonical(X), reset=False, accept_sparse="csr", dtype=np.float64)
         return self.current_model.scores(X)

@@ -5,8 +5,6 @@ Shapes: n rows, k columns.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -24,7 +22,7 @@ def project_epigraph(
     method: str = "pivot",
     tol: float = 1e-3,
     out: Vector | None = None,
-) -> tuple[Vector, Any]:
+) -> tuple[Vector, Vector | float]:
     """Project (x, height) onto the epigraph {(p, t): max_k p_k + margin_k <= t} (Chierchia et al., proposition 3.3).
 
     The multiclass hinge of an item of class y is this maximum over x_k = s_k - s_y with margins 1, and 0 at k = y. The

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.sparse import union
+from crfqn.objectives.point import Point
 from crfqn.penalties.factors import Layout
 from crfqn.penalties.group_lasso import GroupLasso, LocalGroupLasso
 from crfqn.penalties.penalty import Partition
@@ -100,7 +101,7 @@ class FeatureBlocks(GroupLasso):
         places, _ = self.members.restricted_to(blocks)
         return np.sort(np.repeat(states, self.members.sizes[blocks]) * self.n_features + places)
 
-    def screen(self, point: Any) -> Screening:
+    def screen(self, point: Point) -> Screening:
         """Return the whole blocks that are not zero, or whose gradient's dual norm exceeds its bound: one of its
         entries exceeds the bound over the root of the largest block's size, or under "linf" over this size."""
         share = self.largest_block ** (1.0 / self.local.dual_order)
@@ -126,7 +127,7 @@ def blocks_by_column(groups: object, names: Sequence[str] | None, n_features: in
     return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def with_constant(blocks: NDArray[np.int64], space: Any, layout: Layout) -> NDArray[np.int64]:
+def with_constant(blocks: NDArray[np.int64], space: object, layout: Layout) -> NDArray[np.int64]:
     """Return the blocks of a training's columns, in which a constant is a separate block."""
     constant = np.full(layout.n_features - blocks.size, blocks.max(initial=-1) + 1)
     return np.concatenate([blocks, constant]).astype(np.int64)

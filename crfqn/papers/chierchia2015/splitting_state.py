@@ -10,8 +10,8 @@ Shapes: N positions, one an item; K states; F features; images, y, required_marg
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from crfqn.kernels.projection import PIVOT, simplex_rows
 from crfqn.objectives.linear.feature_map import CoordinateParts, FeatureMap
 from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation
 from crfqn.objectives.objective import MethodState, Objective
-from crfqn.objectives.part import PartPoint
+from crfqn.objectives.part import Part, PartPoint
 from crfqn.objectives.point import Point
 
 MAX_POWER_ROUNDS = 300  # of a power iteration
@@ -38,7 +38,7 @@ class SplitPoint(PartPoint):
     y, losses : float64 (N, K) >= 0; float64 (N,), unweighted; empty if not needed; slope : the dual loss at y
     """
 
-    def __init__(self, part: Any, x: SparseWeights, y: Vector, losses: Vector, slope: float) -> None:
+    def __init__(self, part: Part, x: SparseWeights, y: Vector, losses: Vector, slope: float) -> None:
         super().__init__(part, x.coords, x.weights, NO_SCORES, NO_SCORES)
         self._y, self._losses, self._slope = y, losses, slope
 
@@ -64,7 +64,8 @@ class HingeSplitting(MethodState):
     """
 
     def __init__(self, objective: Objective) -> None:
-        part: Any = objective.whole
+        part = objective.whole
+        assert part is not None
         self.objective, self.part, self.weights = objective, part, part.weights
         loss = part.loss
         self._labels, self._items = loss.labels, np.arange(loss.n_items)
@@ -155,7 +156,7 @@ def gram_times(map: FeatureMap, u: Vector) -> Vector:
     return image
 
 
-def power_iteration(times: Any, shape: tuple[int, ...]) -> float:
+def power_iteration(times: Callable[[Vector], Vector], shape: tuple[int, ...]) -> float:
     """Return the root of the largest eigenvalue of a positive semidefinite operator, 1 % above the limit."""
     u = np.random.default_rng(0).standard_normal(shape)
     before = 0.0

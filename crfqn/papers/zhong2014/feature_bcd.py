@@ -3,8 +3,8 @@
 A block is all states' weights of one feature; the edges of a chain are one more. Its update repeats inference only for
 the items that have the feature, in a chain on the affected segment (`feature_bcd_kernels.py`), and computes the change
 of their loss: efficient if features are rare. The paper (section 6) adds a line search in each update, without which it
-does not converge; shrinking (its section 2.3); and second derivatives of at least 1e-10, since without an L2 penalty a
-smaller one makes weights very large. Shapes: I items, B blocks, F features, K states, E edges.
+does not converge; shrinking (its section 2.3); and a lower bound of 1e-10 on second derivatives, since without an L2
+penalty smaller ones make weights very large. Shapes: I items, B blocks, F features, K states, E edges.
 """
 
 from __future__ import annotations
@@ -61,12 +61,15 @@ from crfqn.structures.taxonomy import Taxonomy
 from crfqn.time_limit import check_time
 
 BLOCK_ORDERS = ("random", "cyclic")
-MAX_BLOCKS_PER_CALL = 512  # of one call, which cannot be interrupted
+MAX_BLOCKS_PER_CALL = 512  # blocks of one kernel call, which cannot be interrupted
 
 
 class BlockSweep(NamedTuple):
-    """Findings of the updates of B blocks: the largest KKT violation of each before it, (B,); whether shrinking
-    keeps each, (B,); the number that have moved; the number without a step of the line search."""
+    """Findings of a sweep over B blocks.
+
+    violations, is_kept : (B,), the largest KKT violation of each before its update; whether shrinking keeps it
+    n_moved, n_failed : blocks that have moved, and blocks whose line search has failed
+    """
 
     violations: Vector
     is_kept: NDArray[np.bool_]
@@ -103,7 +106,7 @@ class BlockState(MethodState):
     @classmethod
     def check(cls, objective: Objective) -> None:
         """Raise UnsupportedObjectiveError for other losses than likelihoods of chains and taxonomies."""
-        loss: Any = objective.first.loss
+        loss = objective.first.loss
         is_likelihood = loss.has_marginals and loss.is_convex
         if not (is_likelihood and isinstance(loss.structure, (Chain, Taxonomy))):
             raise UnsupportedObjectiveError(
@@ -173,8 +176,8 @@ class BlockState(MethodState):
 
     @property
     def rounding(self) -> float:
-        """Size of the numbers that a change of the loss is the sum of; its own rounding is that of this number.
-        Roundings of the items are independent: they add up like their squares."""
+        """The root of the sum of squares of the terms of the loss: roundings of the items are independent, so the
+        rounding of a change of the loss is that of this number."""
         weight, log_z, observed = self._state.items[[WEIGHT, LOG_Z, OBSERVED]]
         return float(np.linalg.norm(weight * (np.abs(log_z) + np.abs(observed))))
 
@@ -215,7 +218,7 @@ class BlockState(MethodState):
             self.try_move(*self._move[:2], 0.0)
         self.accept()
 
-    def descend(self, blocks: Coords, penalty: Any, rule: SweepRule) -> BlockSweep:
+    def descend(self, blocks: Coords, penalty: Penalty, rule: SweepRule) -> BlockSweep:
         """Update the blocks one after the other, under a penalty of single weights: l1 |w_j| + l2/2 w_j^2."""
         coords = self.coords(blocks)
         l1 = np.where(self.are_possible(coords), penalty.l1_of(coords), np.inf)

@@ -2,7 +2,7 @@
 
 A block is all states' weights of one feature; a chain has one block more, its edges. For each in turn, with its
 gradient g and curvature h (Sokolovska, Lavergne, Cappe and Yvon 2010, section 3.3: the covariance between positions is
-left out, and h is at least `floor`),
+left out, and `floor` is a lower bound on h),
 
     d(k) = argmin_d g(k) d + h(k)/2 d^2 + l1 |w(k) + d| + l2/2 (w(k) + d)^2
 
@@ -11,7 +11,7 @@ predicted decrease. The change of the loss is computed on the feature's items on
 accepted, or tried again with another step, of which 0 undoes it.
 
 Either `chain` or `tree` is given and the other is None: the compiler then leaves out what belongs to it. The first axis
-of the states' arrays is named by constants: few arrays, because every one that is handed on costs compilation.
+of the states' arrays is named by constants: each array that is passed on takes time of the compiler.
 
 Shapes: I items, N positions, K states, `width` = K rounded up to LANES, rows of states position-major. w, g, h, d and
 l1, l2 of a block: float64 (its coordinates,).
@@ -28,7 +28,7 @@ from crfqn.kernels.logarithms import log_backward_step, log_forward_step, log_pa
 from crfqn.kernels.margins import entry_value
 from crfqn.kernels.rows import MIN_EXPONENT, copy_rows, exp_in_place
 
-MAX_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient
+MAX_TRIALS = 80  # halvings: if the curvature is at its floor, the first step is 1e10 times the gradient
 WEIGHT, LOG_Z, OBSERVED, TRIAL_LOG_Z, TRIAL_OBSERVED, OUTSIDE, TOTAL = range(7)  # of items
 # Of a chain's rows; psi = exp(score - shift), in logarithms score - shift.
 SCORES, PSI, FORWARD, BACKWARD = range(4)
@@ -93,8 +93,8 @@ class SweepRule(NamedTuple):
     """Constants of the line search and of shrinking.
 
     armijo, backtrack : the required share of the predicted decrease, and the factor of the next trial step
-    floor, shrink_share, shrink_slack : least curvature; see `block_violation`
-    noise : in nats; a predicted decrease below it cannot be told from rounding
+    floor, shrink_share, shrink_slack : lower bound on the curvature; see `block_violation`
+    noise : in nats; predicted decreases below it are rounding
     """
 
     armijo: float
@@ -125,8 +125,8 @@ def accept_trial(s, i):
 # only extended as far as a result needs it. With a feature at the positions s ... e of an item,
 #
 #     its marginals                 need a_t up to e and b_t from s on;
-#     log Z after a move of it      needs a_s ... a_e anew and b_e as it is: the positions before s and after e add
-#                                   the same as before;
+#     log Z after a move of it      needs a_s ... a_e computed again and the same b_e: the terms of the positions
+#                                   before s and after e have not changed;
 #     once it has moved             a_t is valid up to e, b_t from e on.
 #
 # Messages are scaled as in `forward_backward.py`, each to a sum of 1, so that a marginal is a_t(k) b_t(k) over their
@@ -322,7 +322,7 @@ def try_nodes(s, feature, delta, step):
         if needs_logarithms(s, i) != is_log:
             choose_form(s, i)  # it loads the known scores everywhere: once more
             load_entries(s, e, stop, delta, step, not is_log)
-        # Where the messages beside the stretch are of another form, the whole item is the stretch.
+        # If the messages around the stretch are of the other form, the whole item is the stretch.
         if s.marks[FRONT, i] < first - 1 or s.marks[BACK, i] > last:
             first, last, outside = s.offsets[i], s.offsets[i + 1] - 1, 0.0
         s.marks[FRONT, i], s.marks[BACK, i] = first - 1, last
@@ -387,9 +387,9 @@ def try_edges(s, delta, step):
     return change
 
 
-# Taxonomies: an item's path sums and marginals stay in rows of its own. A move of a feature's weights by delta adds x D
-# to the path sums of the items that have it, D the path sums of delta. All labels of these items are visited: each is a
-# term of Z.
+# Taxonomies: each item has rows with its path sums and marginals. A move of a feature's weights by delta adds x D to
+# the path sums of the items that have the feature, D being the path sums of delta. All labels of these items are
+# visited, since each is a term of Z.
 #
 #     try      path sums + step x D -> exponentials in the place of p, log Z      (the downward pass of `taxonomy.py`)
 #     accept   exponentials -> their sums under each node, over Z                 (the upward pass)

@@ -2,7 +2,7 @@
 
     x+ = prox(y - t g(y), t penalty)
 
-Prox-GD goes on from y = x+; FISTA extrapolates, y = x+ + beta (x+ - x), and drops its momentum when it points uphill
+Prox-GD continues from y = x+; FISTA extrapolates, y = x+ + beta (x+ - x), and drops its momentum when it points uphill
 (O'Donoghue and Candes 2015). A weight that is zero at y leaves zero only where the penalty's bound is exceeded: the
 iterates are sparse, and so are all vectors here. X (x+ - x) is computed once, y is reached in score space.
 """
@@ -44,8 +44,8 @@ class ProxGD(Solver):
     ----------
     lipschitz : float, "bound" or None
         L, with the fixed step 1 / L: a bound on the largest eigenvalue of the loss's Hessian, or "bound" for the one
-        that the objective knows, which holds at all weights and is hence far above what a run meets: it took 40 to 70
-        times the passes on small chains. None finds steps by backtracking.
+        of the objective, which holds at all weights and is therefore far above the eigenvalues of a run. None finds
+        steps by backtracking.
     backtrack : float
         The factor by which a refused step is shortened.
     growth : float
@@ -162,8 +162,8 @@ class FISTA(ProxGD):
 
 
 def is_below(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
-    """Return whether the loss has risen by g'd + ||d||^2 / 2t at most; where rounding would decide, whether it must
-    have by convexity: (g(x+) - g)'d is at least what it rises above g'd, without differences of large numbers."""
+    """Return whether the loss has risen by no more than g'd + ||d||^2 / 2t. If rounding hides that, test the bound
+    (g(x+) - g)'d <= ||d||^2 / 2t, which implies it by convexity and has no differences of large numbers."""
     excess = trial.value - here.point.value - predicted.bound
     if excess > predicted.rounding or not np.isfinite(excess):
         return False
