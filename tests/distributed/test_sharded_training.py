@@ -156,7 +156,7 @@ def test_what_takes_all_data_in_one_place_is_refused(threads, settings, given, m
 
 
 def test_labels_come_with_the_shards(threads, files):
-    with pytest.raises(InputError, match="the shards bring labels and weights"):
+    with pytest.raises(InputError, match="labels and weights are those of the shards"):
         ChainCRF(dask_client=threads).fit(files, [["D"]])
 
 
@@ -204,7 +204,7 @@ def test_shards_are_read_when_a_worker_comes(threads):
 
 @pytest.mark.parametrize("wait", [-1, "long", None, float("nan")])
 def test_a_wait_that_is_none_is_refused(threads, wait):
-    with pytest.raises(InputError, match=f"wait: expected a number >= 0, got {wait!r}"):
+    with pytest.raises(InputError, match=f"worker_timeout: expected a number >= 0, got {wait!r}"):
         ChainCRF(dask_client=threads, worker_timeout=wait).fit([labelled_arrays])
 
 
