@@ -1,7 +1,8 @@
 """Output of the commands: messages to stderr, results to stdout or, atomically, to a file.
 
-Texts of model files and data may come from an attacker, so control characters are escaped: escape sequences could move
-the cursor, retitle the window or hide lines; line ends could forge lines; direction marks could change the order.
+Texts of model files and data may come from an attacker, so control characters are escaped. Escape sequences could move
+the cursor, change the window's title or hide lines; line ends could add false lines; direction marks could change the
+order in which a line is shown.
 """
 
 import codecs
@@ -20,9 +21,8 @@ from crfqn.data.files import BYTES_ENCODING, STANDARD_INPUT, Source, pack
 from crfqn.errors import InputError
 from crfqn.messages import CONTROL_CHARACTERS, bounded, tell, written_out
 
-FileIdentity: TypeAlias = (
-    tuple[int, int] | str
-)  # device and inode; the real path of a file that does not exist yet
+# Device and inode, or the real path of a file that does not exist yet.
+FileIdentity: TypeAlias = tuple[int, int] | str
 CONTROL_BUT_LINES = re.compile(CONTROL_CHARACTERS.pattern.replace("\x00-\x1f", "\x00-\x09\x0b-\x1f"))
 
 
@@ -70,7 +70,7 @@ class CommandFiles:
         self.read(inputs)
 
     def read(self, names: Iterable[str | Path]) -> None:
-        """Register inputs: names, folders, patterns or `-`. Names without a file are ignored here.
+        """Register inputs: names, folders, patterns or `-`. Names of missing files are ignored.
 
         InputError if an input is an output.
         """
@@ -81,7 +81,7 @@ class CommandFiles:
             for status in filter(None, map(_status, files)):
                 identity = status.st_dev, status.st_ino
                 if identity in self._outputs:
-                    raise LostInputError(_lost(self._outputs[identity]))
+                    raise LostInputError(_lost_input(self._outputs[identity]))
                 self._inputs.add(identity)
 
     def write(self, output: str | Path) -> None:
@@ -104,7 +104,7 @@ class CommandFiles:
             os.path.realpath(output) if status is None else (status.st_dev, status.st_ino)
         )
         if identity in self._inputs:
-            raise LostInputError(_lost(name))
+            raise LostInputError(_lost_input(name))
         if identity in self._outputs:
             raise InputError(
                 f"{name}: expected a file for each output, got {self._outputs[identity]} for another one already"
@@ -115,7 +115,7 @@ class CommandFiles:
 command_files = CommandFiles()
 
 
-def _lost(output: str) -> str:
+def _lost_input(output: str) -> str:
     return f"{output}: expected a new file for the output, got an input, which would be lost"
 
 
@@ -133,7 +133,7 @@ def write_text(
 ) -> None:
     """Write text in an encoding to a file, or part by part to standard output (None and `-`).
 
-    The extension of the file's name determines the compression. A terminal is written in the terminal's encoding.
+    The extension of the file's name determines the compression. Text for a terminal has the terminal's encoding.
     """
     parts = [parts] if isinstance(parts, str) else parts
     source = Source(None, encoding)
@@ -150,16 +150,15 @@ def write_text(
         return
     pieces = source.encoded(parts)
     if not output.exists() or output.is_file() or output.is_dir():
-        replace_file(
-            output, (pack(piece, str(output)) for piece in pieces)
-        )  # every compression allows several streams in a file
+        # Compress each piece by itself: every format allows several streams in a file.
+        replace_file(output, (pack(piece, str(output)) for piece in pieces))
         return
     try:
         with open(output, "wb") as stream:  # a pipe or a device
             for piece in pieces:
                 stream.write(piece)
                 stream.flush()
-    except BrokenPipeError:  # the reader has closed the pipe, which is no error
+    except BrokenPipeError:  # not an error to report: the reader has closed the pipe
         raise
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror or error}") from error
@@ -182,6 +181,7 @@ def prepare_stdout() -> None:
 
 
 def _bytes_or_numbers(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Write the bytes that surrogateescape stands for; escape other characters as their numbers."""
     try:
         return codecs.lookup_error("surrogateescape")(error)
     except UnicodeEncodeError:
@@ -195,5 +195,5 @@ def close_streams() -> None:
             continue
         try:
             stream.flush()
-        except OSError:  # a full disk has been reported before
+        except OSError:  # such as a full disk, which the failed write has reported
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

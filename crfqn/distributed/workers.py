@@ -1,9 +1,9 @@
 """The client's view of the shards on a Dask cluster: which worker holds each, the bytes sent, the workers lost.
 
-The client asks workers directly, not through the scheduler, which would keep every array in its graph. If a worker is
-lost, another worker reads its shard again, and points are made again from their weights with the next question. A shard
-computes scores from all weights, so the results are the same to the bit. Sums are over the shards in their order,
-whichever workers hold them.
+The client asks workers directly, because the scheduler would keep every array in its graph. If a worker is lost,
+another worker reads its shard again. The next question sends the weights, from which the shard computes its points
+again. A shard computes scores from all weights, and sums are over the shards in their order. So the results are the
+same to the bit, whichever workers hold the shards.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 
 Reply = TypeVar("Reply")
 # Limits of a network, not of the arithmetic: they change how soon a lost worker is noticed, and never a result.
-CHECK_INTERVAL = 1.0  # seconds between two checks that the worker asked is still connected
-WORKER_TIMEOUT = 60.0  # seconds: default timeout for a first worker, for a paused one, and for the scheduler
+CHECK_INTERVAL = 1.0  # seconds between two checks whether the worker is still connected
+WORKER_TIMEOUT = (
+    60.0  # seconds to wait for a first worker (by default), for a paused worker, and for the scheduler
+)
 CONNECT_TIMEOUT = 10.0  # seconds to connect to the scheduler
 POLL_INTERVAL = 0.05  # seconds between two checks whether tasks are done
-MAX_LOSSES = (
-    3  # workers that a shard may lose in succession without an answer; more suggest too little memory
-)
+# Workers that a shard may lose in succession without an answer. More losses suggest too little memory.
+MAX_LOSSES = 3
 
 AGAIN = "call fit again; with checkpoint= (--checkpoint FOLDER) it continues from the last checkpoint"
 NO_WORKER = (
@@ -72,7 +73,7 @@ class Tally:
 
 @dataclass(eq=False)
 class Holder:
-    """A shard as the client knows it: how to read it, its worker, and the points, weights and coordinates sent to it.
+    """The client's state of a shard: how to read it, its worker, and the points, weights and coordinates sent to it.
 
     known : numbers of the points that the shard has
     last, coords : the weights and coordinates sent last, None if it is not known whether they arrived
@@ -105,8 +106,8 @@ class Workers:
     """The shards of a training and the client that asks them.
 
     client : distributed.Client, connected, synchronous
-    makes : functions that make the part of each shard, called on its worker; picklable
-    worker_timeout : timeout in seconds if no worker is left
+    makes : for each shard, a picklable function that its worker calls to make its part of the data
+    worker_timeout : seconds to wait for a worker if none is connected
 
     Raises
     ------
@@ -122,19 +123,19 @@ class Workers:
         check_client(client)
         if not makes:
             raise InputError("expected one or more shards, got none")
-        self.client: Any = client  # its types allow for a client that is not connected
+        self.client: Any = client  # dask's types include a client that is not connected
         self.worker_timeout, self.token = worker_timeout, uuid4().hex[:8]
         self.holders = [Holder(make, number) for number, make in enumerate(makes)]
         self.tally, self.numbers, self._names = Tally(), count(), count()
         self._seen: dict[str, int] = {}
-        self._placing = asyncio.Lock()
+        self._placement_lock = asyncio.Lock()
 
     def ask(self, questions: Sequence[tuple[Holder, Callable[[Holder], Question]]]) -> list[Any]:
-        """Ask shards in parallel and return their answers. Each question is written when the state of the shard is
-        known."""
+        """Ask shards in parallel and return their answers. Each question is made when its shard is free, from the state
+        of the shard at that time."""
 
-        async def together() -> list[Any]:
-            tasks = [asyncio.ensure_future(self._ask_one(*each)) for each in questions]
+        async def ask_all() -> list[Any]:
+            tasks = [asyncio.ensure_future(self._ask_one(*question)) for question in questions]
             try:
                 return await asyncio.gather(*tasks)
             finally:
@@ -143,7 +144,7 @@ class Workers:
 
         check_time()
         with while_connected(self.client):
-            return self.client.sync(together)
+            return self.client.sync(ask_all)
 
     def release(self, number: int) -> None:
         """Let all shards drop a point or a sample with their next question."""
@@ -188,10 +189,10 @@ class Workers:
         shards."""
         if holder.future is not None:
             return holder.future
-        async with self._placing:
-            threads = await self._present()
-            held = [other.address for other in self.holders if other is not holder]
-            holder.address = address = min(sorted(threads), key=held.count)
+        async with self._placement_lock:
+            threads = await self._wait_for_workers()
+            used = [other.address for other in self.holders if other is not holder]
+            holder.address = address = min(sorted(threads), key=used.count)
         future = self.client.submit(
             Shard,
             threads[address],
@@ -201,7 +202,9 @@ class Workers:
             actor=True,
             pure=False,
         )
-        await self._watched(holder, future._state.wait(), WORKER_TIMEOUT)  # paused workers start nothing
+        await self._answer_of(
+            holder, future._state.wait(), WORKER_TIMEOUT
+        )  # a paused worker does not start tasks
         if future.status != "finished":
             raise _LostWorker
         await self._call(holder, future.key, "open", holder.make)
@@ -215,18 +218,17 @@ class Workers:
         rpc = self.client.rpc(holder.address)
         call = rpc.actor_execute(actor=key, function=method, args=[to_serialize(argument)], kwargs={})
         try:
-            reply = await self._watched(holder, call)
+            reply = await self._answer_of(holder, call)
         except (OSError, KeyError):  # not connected, or a new process at this address, without the actor
             raise _LostWorker from None
         if reply["status"] != "OK":
-            if (
-                holder.address not in await self._threads()
-            ):  # a worker closes its threads before its connections
+            # A worker closes its threads before its connections.
+            if holder.address not in await self._threads():
                 raise _LostWorker
             raise reply["exception"]
         return reply["result"]
 
-    async def _watched(self, holder: Holder, answer: Awaitable[Reply], limit: float = np.inf) -> Reply:
+    async def _answer_of(self, holder: Holder, answer: Awaitable[Reply], limit: float = np.inf) -> Reply:
         """Return an answer; _LostWorker if the worker disconnects or the answer takes more than `limit` seconds."""
         task, begun = asyncio.ensure_future(answer), time.monotonic()
         try:
@@ -248,8 +250,8 @@ class Workers:
         self._seen |= threads
         return threads
 
-    async def _present(self) -> dict[str, int]:
-        """Return the connected workers as soon as there is one."""
+    async def _wait_for_workers(self) -> dict[str, int]:
+        """Wait for a connected worker; return the number of threads of each, by address."""
         begun = time.monotonic()
         while not (threads := await self._threads()):
             remaining = begun + self.worker_timeout - time.monotonic()
@@ -317,9 +319,8 @@ def connected(client: Any) -> Client:
     from distributed.comm.addressing import get_address_host_port
 
     try:
-        get_address_host_port(
-            client
-        )  # checked first: a client that fails here does not return when it closes
+        # Check the address first: a client with an invalid address never returns from closing.
+        get_address_host_port(client)
         return Client(client, set_as_default=False, timeout=CONNECT_TIMEOUT)
     except (OSError, ValueError) as error:
         raise InputError(f"dask_client: there is no scheduler at {client!r}: {error}") from error

@@ -124,10 +124,10 @@ def linear_solver(settings: BaseEstimator, dense: Solver, full: Solver) -> Solve
 
 Strengths: TypeAlias = dict[str, Any]  # a float or "auto" by name: l1, l2, group_l1
 # Strengths in units of the gradient's noise. docs/choosing-strengths.md: with l1 from 0.07 to 0.25 and group_l1 from
-# 0.11 to 0.33, all data sets are within a point of their tuned strength.
+# 0.11 to 0.33, the score on each data set is within one point of the score under the tuned strength.
 NOISE_FACTORS = {"l1": 0.1, "group_l1": 0.2}
-# The factor of l1 for sequences with an automatic l2. The same page: from 0.1 to 0.5 the scores are equal, and the
-# models become smaller.
+# The factor of l1 for sequences with an automatic l2. On the same page, factors from 0.1 to 0.5 have equal scores, and
+# larger factors have smaller models.
 NOISE_FACTOR_WITH_L2 = 0.25
 LAPLACE_POSITIONS = 2  # positions added by l2 = "auto", one with a label and one without (Laplace's rule)
 
@@ -177,8 +177,7 @@ LINEAR_PARAMETERS = {
     "loss": replace(PARAMETERS["loss"], details='For an item of class y. "squared-hinge": the sum over r != y of '
         "max(1 - (s_y - s_r), 0)^2 (equation 2 of the paper). \"multitask-squared-hinge\": the squared hinge losses of "
         'one classifier against the rest for each class (11). "logistic": -log P(y), P(k) ~ exp(s_k) (12). "hinge": '
-        'the '
-        "largest of max(1 - (s_y - s_r), 0), as Crammer and Singer (2002) have it. Choose the logistic loss for "
+        "the largest of max(1 - (s_y - s_r), 0), as Crammer and Singer (2002) have it. Choose the logistic loss for "
         "probabilities."),
     "solver": replace(PARAMETERS["solver"], details='"auto" is "l-bfgs" if only l2 is not 0, and "prox-qn" for "l1" '
         'and "elastic-net". Over rows it is "prox-qn" for up to 2,000 weights and for dense features (if half of '
@@ -203,21 +202,23 @@ def named_penalty(name: object) -> PenaltySpec:
     return PENALTIES[name]
 
 
-def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | None) -> Strengths:
-    """Return all strengths by name: as given, or the default if the penalty has it, else 0. Every penalty may have an
-    L2 term; InputError for any other strength > 0 that the penalty does not have. For a likelihood with an automatic
-    l1, the default of l2 is "auto" (Laplace's rule)."""
+def strengths_of(name: str, is_likelihood: bool = False, **values: float | str | None) -> Strengths:
+    """Return all strengths by name. A strength that is None has its default if the penalty has it, else 0.
+
+    Every penalty may have an L2 term; InputError for any other strength > 0 that the penalty does not have. For a
+    likelihood with an automatic l1, the default of l2 is "auto" (Laplace's rule).
+    """
     known = named_penalty(name).strengths
     if (
         is_likelihood
         and name == "l1"
-        and given["l2"] is None
-        and (given["l1"] is None or is_auto(given["l1"]))
+        and values["l2"] is None
+        and (values["l1"] is None or is_auto(values["l1"]))
     ):
-        given["l2"] = AUTO
+        values["l2"] = AUTO
     strengths: Strengths = {}
     for strength in STRENGTHS:
-        value: Any = given[strength]
+        value: Any = values[strength]
         if value is None:
             value = DEFAULT_STRENGTHS[strength] if strength in known else 0.0
         if (is_auto(value) or value > 0) and strength not in (*known, "l2"):
@@ -231,7 +232,7 @@ def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | 
 
 
 def make_penalty(name: str, strengths: Strengths, layout: Layout, norm: str | None = None) -> Penalty:
-    """Return the penalty of a name; `norm`: of the rows, by default that of the penalty."""
+    """Return the penalty of this name. `norm` is the norm of a row of weights, by default that of the penalty."""
     row = named_penalty(name)
     class_name = row.class_name if layout.feature_groups is None else row.with_groups
     penalty: Penalty = find(class_name).from_strengths(strengths, layout._replace(norm=norm or row.norm))
@@ -246,22 +247,28 @@ def by_feature_parameters(settings: BaseEstimator) -> dict[str, ByFeatureRow]:
 def check_by_feature(settings: BaseEstimator) -> None:
     """Raise InputError for parameters by feature that the solver or the penalty does not support, or that exclude each
     other. Solver objects check the penalty when they train."""
-    solver, alone, rows = settings.solver, settings.capable_solvers, by_feature_parameters(settings)
-    trains = [name for name in settings.SOLVERS if not alone or name in (AUTO, *alone)]
+    solver, capable, rows = settings.solver, settings.capable_solvers, by_feature_parameters(settings)
+    usable = [name for name in settings.SOLVERS if not capable or name in (AUTO, *capable)]
     for name, row in rows.items():
-        able = [other for other in trains if other in row.solvers]
+        supporting = [other for other in usable if other in row.solvers]
         is_named, penalty = isinstance(solver, str), getattr(settings, "penalty", None)
-        cannot = solver in trains and solver not in able if is_named else learns_from_mistakes(solver)
-        if cannot or able == [AUTO]:
+        is_unsupported = (
+            solver in usable and solver not in supporting if is_named else learns_from_mistakes(solver)
+        )
+        if is_unsupported or supporting == [AUTO]:
             shown = repr(solver) if is_named else type(solver).__name__
-            others = f"{', '.join(map(repr, able))} do" if able != [AUTO] else "no solver of this loss does"
+            others = (
+                f"{', '.join(map(repr, supporting))} do"
+                if supporting != [AUTO]
+                else "no solver of this loss does"
+            )
             raise InputError(
                 f"{name}: {shown} takes no {row.noun}, {others}; expected None or another solver"
             )
         if penalty is not None and not getattr(named_penalty(penalty), row.penalties):
-            having = [other for other, kind in PENALTIES.items() if getattr(kind, row.penalties)]
+            penalties = [other for other, kind in PENALTIES.items() if getattr(kind, row.penalties)]
             raise InputError(
-                f"{name}: the penalty {penalty!r} has no {row.noun}; expected None, or one of the penalties {having}"
+                f"{name}: the penalty {penalty!r} has no {row.noun}; expected None, or one of the penalties {penalties}"
             )
         for other in rows.keys() & row.without:
             raise InputError(f"{name}: with {other} expected None, {row.without[other]}")
@@ -283,8 +290,8 @@ def values_by_feature(settings: BaseEstimator) -> dict[str, Any]:
     """Return the parameters by feature that are set, as JSON values by name."""
     out: dict[str, Any] = {}
     for name, row in by_feature_parameters(settings).items():
-        value, kind = getattr(settings, name), np.float64 if row.is_numeric else None
+        value, dtype = getattr(settings, name), np.float64 if row.is_numeric else None
         values = [*value.values()] if isinstance(value, Mapping) else value
-        values = np.asarray(values, kind).tolist()
+        values = np.asarray(values, dtype).tolist()
         out[name] = dict(zip(map(str, value), values, strict=True)) if isinstance(value, Mapping) else values
     return out

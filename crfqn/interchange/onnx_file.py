@@ -1,8 +1,8 @@
 """Linear classifiers, with a taxonomy of labels or without, and chains as ONNX graphs; needs the package `onnx`.
 
-Scores of nodes are products with the weights of the features that have any; those of a class are summed along its
-path; the outputs are the label with the largest score and, for models of probabilities, their softmax. For chains,
-rows are positions, and Viterbi's recursion over the scores, a forward Scan and a backward one, finds the labels.
+The graph multiplies items by the weights, of features with a weight only. With a taxonomy, it sums the scores of the
+nodes along the path of each class. The outputs are the label with the largest score and, for models with probabilities,
+the softmax. For chains, rows are positions, and Viterbi's recursion, a forward and a backward Scan, finds the labels.
 
 Inputs: dense, `X` (items, features); or sparse, `rows`, `columns` (int64) and `values` of the entries that are not
 zero, in any order, with `n_items` (int64, shape (1,)). Outputs: `label` (items,), `scores` (items, classes), and
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
 ONNX_NAME = "onnx"
-OPSET_VERSION, IR_VERSION = 16, 8  # 16 is the first that sums entries (ScatterND)
+OPSET_VERSION, IR_VERSION = 16, 8  # 16 is the first opset whose ScatterND can add
 GRAPH_DTYPES = ("float32", "float64")
 INPUT_KINDS = ("dense", "sparse")
-NO_NODE = -1  # above the top of a taxonomy
+NO_NODE = -1  # the parent of the top nodes of a taxonomy
 Writable = MulticlassCRF | MulticlassClassifier | TaxonomyCRF | ChainCRF
 Ports = tuple[tuple[str, np.dtype, list[Any]], ...]
 
@@ -95,24 +95,20 @@ def graph_of(model: Writable, dtype: str = "float32", input: str = "dense") -> M
     classes = fitted.classes_
     if classes.dtype.kind == "O" and not all(isinstance(label, str) for label in classes):
         raise InputError("onnx: expected labels of one type, strings or numbers, got both")
-    types = {
-        "i": np.int64,
-        "u": np.int64,
-        "f": np.float64,
-        "O": np.str_,
-    }  # that a runtime supports, besides booleans
+    # The types of labels that a runtime supports, besides booleans.
+    types = {"i": np.int64, "u": np.int64, "f": np.float64, "O": np.str_}
     classes = classes.astype(types.get(classes.dtype.kind, classes.dtype))
     graph = _Graph(np.dtype(dtype))
     scores = _products(graph, fitted, input)
-    whole, table = np.dtype(np.int64), ["items", len(classes)]
+    int64, table = np.dtype(np.int64), ["items", len(classes)]
     if input == "dense":
         inputs = [graph.port("X", graph.dtype, ["items", fitted.n_features_in_])]
     else:
-        inputs = [graph.port(name, whole, ["entries"]) for name in ("rows", "columns")]
-        inputs += [graph.port("values", graph.dtype, ["entries"]), graph.port("n_items", whole, [1])]
+        inputs = [graph.port(name, int64, ["entries"]) for name in ("rows", "columns")]
+        inputs += [graph.port("values", graph.dtype, ["entries"]), graph.port("n_items", int64, [1])]
     outputs = [graph.port("label", classes.dtype, ["items"]), graph.port("scores", graph.dtype, table)]
     if isinstance(fitted, SequenceModel):
-        inputs.append(graph.port("lengths", whole, ["sequences"]))
+        inputs.append(graph.port("lengths", int64, ["sequences"]))
         best = _best_paths(graph, fitted, scores)
     else:
         scores = graph.add("Add", [scores, graph.constant("intercept", np.asarray(fitted.intercept))])
@@ -142,7 +138,7 @@ def graph_of(model: Writable, dtype: str = "float32", input: str = "dense") -> M
 
 
 class _Graph:
-    """Nodes and constants of a graph under construction; names of results are `name` with a number."""
+    """Nodes and constants of a graph under construction; names of results begin with `name` and end with a number."""
 
     def __init__(self, dtype: np.dtype, name: str = "") -> None:
         try:
@@ -167,13 +163,13 @@ class _Graph:
         arguments : a state and sequences; inputs, outputs : name, type and shape of a step's state and rows
         """
         results = f"{body.name}state", f"{body.name}rows"
-        reads, makes = ([body.port(*port) for port in ports] for ports in (inputs, outputs))
+        body_inputs, body_outputs = ([body.port(*port) for port in ports] for ports in (inputs, outputs))
         n_rows = len(arguments) - 1
-        step = self.onnx.helper.make_graph(body.nodes, body.name, reads, makes)
+        step = self.onnx.helper.make_graph(body.nodes, body.name, body_inputs, body_outputs)
         directions: dict[str, Any] = {"scan_input_directions": [int(is_reverse)] * n_rows}
         directions["scan_output_directions"] = [int(is_reverse)]
-        how = {"body": step, "num_scan_inputs": n_rows, **directions}
-        self.nodes.append(self.onnx.helper.make_node("Scan", arguments, results, **how))
+        attributes = {"body": step, "num_scan_inputs": n_rows, **directions}
+        self.nodes.append(self.onnx.helper.make_node("Scan", arguments, results, **attributes))
         return results
 
     def constant(self, name: str, values: NDArray) -> str:
@@ -196,22 +192,25 @@ class _Graph:
 
     def port(self, name: str, dtype: np.dtype, shape: list[Any]) -> ValueInfoProto:
         """Return the declaration of an input or an output."""
-        element = self.onnx.helper.np_dtype_to_tensor_dtype(dtype) if dtype.kind != "U" else 8
-        return self.onnx.helper.make_tensor_value_info(name, element, shape)
+        is_text = dtype.kind == "U"
+        helper, text = self.onnx.helper, self.onnx.TensorProto.STRING
+        element_type = text if is_text else helper.np_dtype_to_tensor_dtype(dtype)
+        return helper.make_tensor_value_info(name, element_type, shape)
 
 
 def _products(graph: _Graph, model: Model, input: str) -> str:
-    """Add the products of the items with the weights, (items, K), only of features with a weight."""
+    """Add the product of the items and the weights, (items, K), over the features with a weight."""
     used = model.weights.features
     weights = model.coef_[:, used].toarray().T
     if input == "dense":
         columns = graph.add("Gather", ["X", graph.constant("kept_features", used.astype(np.int64))], axis=1)
         return graph.add("MatMul", [columns, graph.constant("weights", weights)])
-    place = np.full(model.n_features_in_, used.size, np.int64)  # the last row of weights is zero
-    place[used] = np.arange(used.size)
+    # The row of each feature in the table of weights; features without a weight have its last row, of zeros.
+    row_of = np.full(model.n_features_in_, used.size, np.int64)
+    row_of[used] = np.arange(used.size)
     rows_of_weights = graph.constant("weights", np.vstack([weights, np.zeros((1, weights.shape[1]))]))
     entries = graph.add(
-        "Gather", [rows_of_weights, graph.add("Gather", [graph.constant("row", place), "columns"])]
+        "Gather", [rows_of_weights, graph.add("Gather", [graph.constant("row", row_of), "columns"])]
     )
     last = graph.constant("last_axis", np.array([1], np.int64))
     terms = graph.add("Mul", [entries, graph.add("Unsqueeze", ["values", last])])
@@ -232,15 +231,15 @@ def _path_sums(graph: _Graph, scores: str, nodes: NDArray[np.integer], parents: 
     pads = graph.constant("pads", np.array([0, 0, 0, 1], np.int64))
     node_scores = graph.add("Pad", [scores, pads])  # one more column, of zeros, for NO_NODE
     total = ""
-    for level, above in enumerate(levels[-2::-1]):
-        part = graph.add("Gather", [node_scores, graph.constant(f"nodes_{level}", above)], axis=1)
+    for level, level_nodes in enumerate(levels[-2::-1]):
+        part = graph.add("Gather", [node_scores, graph.constant(f"nodes_{level}", level_nodes)], axis=1)
         total = graph.add("Add", [total, part]) if total else part
     return total
 
 
 def _best_paths(graph: _Graph, model: SequenceModel, scores: str) -> str:
     """Add Viterbi's recursion over the scores (positions, K) of all sequences; return the best states, (positions,)."""
-    n_states, whole = len(model.classes_), np.dtype(np.int64)
+    n_states, int64 = len(model.classes_), np.dtype(np.int64)
     rules = model.rules_ or TransitionRules.everything(n_states)
     start, end = (np.where(allowed, 0.0, -np.inf) for allowed in (rules.start, rules.end))
     graph.constant("edges", rules.on_edges(model.edges.to_dense()))
@@ -248,7 +247,7 @@ def _best_paths(graph: _Graph, model: SequenceModel, scores: str) -> str:
     graph.constant("ends", np.tile(end[:, None], n_states))
 
     # Forward: the best score of a labelling up to a position that ends with each state, and the state before that. At
-    # the first position of a sequence sums restart, and the state before is the best last one of the former sequence.
+    # the first position of a sequence the sums restart; the state before is the best last state of the sequence before.
     step = _Graph(graph.dtype, "forth_")  # a loop's body, which can use the constants of the graph
     before = step.add("Unsqueeze", ["before", graph.constant("state_axis", np.array([1], np.int64))])
     through = step.add("Add", [before, step.add("Where", ["is_first", "ends", "edges"])])
@@ -261,22 +260,23 @@ def _best_paths(graph: _Graph, model: SequenceModel, scores: str) -> str:
         ("here", graph.dtype, row),
         ("is_first", np.dtype(bool), []),
     )
-    outputs: Ports = ("up_to_here", graph.dtype, row), ("origin", whole, row)
-    nothing = graph.constant("nothing", np.zeros(n_states))
-    up_to_end, origins = graph.scan(step, [nothing, scores, _first_positions(graph, scores)], inputs, outputs)
+    outputs: Ports = ("up_to_here", graph.dtype, row), ("origin", int64, row)
+    zeros = graph.constant("nothing", np.zeros(n_states))
+    up_to_end, origins = graph.scan(step, [zeros, scores, _first_positions(graph, scores)], inputs, outputs)
 
     step = _Graph(graph.dtype, "back_")
     step.add("Identity", ["state"], "state_here")
     step.add("Gather", ["origins_here", "state"], "state_before")
-    inputs = ("state", whole, []), ("origins_here", whole, row)
-    outputs = ("state_before", whole, []), ("state_here", whole, [])
-    ended = graph.add("Add", [up_to_end, graph.constant("end", end)])
-    last = graph.add("ArgMax", [ended], axis=0, keepdims=0)
+    inputs = ("state", int64, []), ("origins_here", int64, row)
+    outputs = ("state_before", int64, []), ("state_here", int64, [])
+    final_scores = graph.add("Add", [up_to_end, graph.constant("end", end)])
+    last = graph.add("ArgMax", [final_scores], axis=0, keepdims=0)
     return graph.scan(step, [last, origins], inputs, outputs, is_reverse=True)[1]
 
 
 def _first_positions(graph: _Graph, scores: str) -> str:
-    """Add whether each position is the first of a sequence; a run fails if the lengths do not match the rows."""
+    """Add a boolean for each position, true for the first of a sequence. A runtime reports an error if the sum of the
+    lengths is not the number of rows."""
     sums = graph.add("CumSum", ["lengths", graph.constant("first_axis", np.array(0, np.int64))])
     firsts = graph.add("Unsqueeze", [graph.add("Sub", [sums, "lengths"]), "state_axis"])
     n_positions = graph.add("ReduceSum", ["lengths"], keepdims=1)

@@ -2,9 +2,9 @@
 
     sum_f v_f (l1 ||w_f||_1 + l2/2 ||w_f||^2 + group_l1 ||w_f||),    v_f >= 0, 0: the feature is not penalised
 
-These are glmnet's `penalty.factor` (Friedman, Hastie and Tibshirani 2010), and with factors from an earlier fit the
-adaptive lasso (Zou 2006). Factors are not rescaled: glmnet divides them by their mean, so that its lambda differs from
-l1 here. Transitions of a chain and penalised intercepts have the factor 1.
+These are glmnet's `penalty.factor` (Friedman, Hastie and Tibshirani 2010). With factors computed from an earlier
+fit, the penalty is the adaptive lasso (Zou 2006). Factors are not rescaled: glmnet divides them by their mean, so that
+its lambda differs from l1 here. Transitions of a chain and penalised intercepts have the factor 1.
 
 Shapes: F columns of features, K states; n coordinates that are passed in as `coords`, sorted int64.
 """
@@ -23,14 +23,15 @@ from crfqn.errors import InputError
 from crfqn.messages import shorten
 
 EXPECTED_FACTORS = "penalty_factors: expected finite numbers >= 0"
-WILDCARD = "*"  # in a name: any characters
+WILDCARD = "*"  # matches any characters of a name
 
 
 class FeatureFactors(NamedTuple):
     """Factors of all coordinates.
 
-    columns : float64 (F,), of each column of features, for all of its states
-    contexts : float64 (C,), of the K K edge weights of each context: transitions and then bigram features
+    columns : float64 (F,), the factor of each column of features, the same for all states
+    contexts : float64 (C,), the factor of the K K edge weights of each context; contexts are the transitions (if the
+        model has them), then the bigram features
     n_states : K
     minimum : the smallest factor above 0 of a penalised weight
     """
@@ -62,7 +63,7 @@ class FeatureFactors(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The weights that a penalty is made for: F features and K states, the unpenalised coordinates, the norm of groups.
+    """The weights that a penalty acts on: F features and K states, the unpenalised coordinates, the norm of groups.
 
     feature_groups : int64 (F,), the block of each feature if groups are blocks of features within a state, or None
     """
@@ -80,14 +81,14 @@ def factors_by_column(
 ) -> Vector:
     """Return the factor of each of F = `n_features` columns, float64 (F,).
 
-    factors : array-like, shape (F,), or mapping of names, or of patterns with `*` for any characters, to factors. Names
-        have precedence over patterns, later patterns over earlier ones; other features have 1.
+    factors : array-like, shape (F,), or mapping of names or patterns to factors. `*` in a pattern matches any
+        characters. Names have precedence over patterns, and later patterns over earlier ones. Other features have 1.
     names : the names of the columns, None if they have none
 
     Raises
     ------
     InputError
-        For entries that are no finite numbers >= 0, names or patterns that no feature has, and another length.
+        A factor is not a finite number >= 0, no feature has a name or matches a pattern, or the length is not F.
     """
     if isinstance(factors, Mapping):
         return _factors_by_name(factors, names)

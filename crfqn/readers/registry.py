@@ -41,7 +41,7 @@ from crfqn.readers.labelled_items import Documents
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# A new format is a new module and a row here, before formats for which its content might be mistaken.
+# To add a format, add its module and an entry here. Put it before the formats that would accept its first lines, too.
 FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
@@ -58,8 +58,8 @@ FORMATS: dict[str, Format] = {
 
 
 def find_format(name: str | None, origin: Readable | None = None) -> Format:
-    """Return a format by its name or, for None, by the extension of a file's name; InputError, listing the formats, for
-    an unknown name or extension."""
+    """Return the format of a name or, if it is None, of the extension of the file's name. InputError lists the formats
+    if the name or extension is unknown."""
     if name is not None:
         if name not in FORMATS:
             raise InputError(f"format: expected one of {', '.join(FORMATS)}, got {describe(name)}")
@@ -111,7 +111,7 @@ def read(
     DataUnavailableError
         There is no such file.
     DataError
-        Malformed content: file, line, what was expected and what came.
+        Malformed content; the message names the file and line, what was expected and what the line has.
     InputError
         An unknown format or option, an encoding that does not exist.
 
@@ -127,9 +127,9 @@ def read(
         return tables.from_frame(origin, **options)
     if not isinstance(origin, (str, PathLike)) and not hasattr(origin, "read"):
         raise InputError(f"expected the name of a file, a stream or a data frame, got {describe(origin)}")
-    row = find_format(format, origin)
-    _check_options(repr(row.name), row.read, options)
-    return row.read(Source(origin, encoding, largest_size), **options)
+    file_format = find_format(format, origin)
+    _check_options(repr(file_format.name), file_format.read, options)
+    return file_format.read(Source(origin, encoding, largest_size), **options)
 
 
 def write(
@@ -213,13 +213,14 @@ def _checked(batches: Batches, format: Format) -> Iterator[tuple[Data, Any]]:
                             f"item {i}, position {t}: format {format.name!r} holds texts and numbers by name, got "
                             f"{describe(position)}: write it as jsonl"
                         )
-        listed = None if predicted is None else list(predicted)
-        if listed is not None:
-            relabeled(data, listed)  # checks that they fit
-        yield data, listed
+        predictions = None if predicted is None else list(predicted)
+        if predictions is not None:
+            relabeled(data, predictions)  # raises InputError if they do not fit the items
+        yield data, predictions
 
 
 def _check_options(what: str, reader: Callable[..., Data], options: dict[str, Any]) -> None:
+    """Raise InputError for options that the reader does not have; `what` describes the format in the message."""
     known = options_of(reader)
     for name in options:
         if name not in known:
@@ -235,12 +236,15 @@ def can_be_rewritten(data: Data) -> bool:
 
 
 def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> str:
-    """Return a part's text with `predicted` instead of the labels (a list for each sequence of `data`, one or several a
-    document), otherwise unchanged; InputError, naming the line, for a label that the format cannot hold."""
+    """Return a part's text with its labels replaced by `predicted`, and otherwise unchanged.
+
+    `predicted` has a list for each sequence of `data`, or one label or several for each document. InputError names the
+    line of a label that the format cannot hold.
+    """
     places = None if data is None else data.places
     if data is None or places is None or places.relabel is None:
         return part.mark + part.text
-    known: dict[int, list[str]] = {}  # labels by the lines of their positions or documents
+    old: dict[int, list[str]] = {}  # labels by line number of the position or document
     new: dict[int, list[str]] = {}
     if isinstance(data, Documents):
         for line, label, prediction in zip(places.lines.tolist(), data.labels, predicted, strict=True):
@@ -248,14 +252,14 @@ def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> s
             parts = [part.strip() for part in label.split(",")]
             is_same = label == ",".join(names) or sorted(parts) == sorted(names)
             is_same = is_same or (data.has_numbers and are_equal(parts, names))
-            known[line], new[line] = names if is_same else [label], names
+            old[line], new[line] = names if is_same else [label], names
     else:
-        numbers = iter(places.lines.tolist())
+        line_numbers = iter(places.lines.tolist())
         for labels, predictions in zip(data.labels, predicted, strict=True):
             for label, prediction in zip(labels, predictions, strict=True):
-                line = next(numbers)
+                line = next(line_numbers)
                 is_same = data.has_numbers and are_equal([label], [prediction])
-                known.setdefault(line, []).append(label)
+                old.setdefault(line, []).append(label)
                 new.setdefault(line, []).append(label if is_same else label_text(prediction))
     *lines, last = part.text.split("\n")
     lines = [*(f"{line}\n" for line in lines), last]
@@ -264,7 +268,7 @@ def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> s
     if places.title is not None and not part.head:
         texts[0] = places.relabel(texts[0], [places.title])
     for i, (line, labels) in enumerate(new.items(), start=1):
-        if labels != known[line]:
+        if labels != old[line]:
             try:
                 texts[i] = places.relabel(texts[i], labels)
             except InputError as error:
@@ -276,8 +280,8 @@ def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> s
 
 
 def first_lines(origin: Readable, encoding: str = "utf-8", *, waits: bool = False) -> list[str]:
-    """Return the first whole lines of a file, a pipe or standard input, one or more, without leading blank ones, and
-    without consuming them; [] for a missing file. See `read_start` for `waits`."""
+    """Return the complete lines at the start of a file, a pipe or standard input, without leading blank lines; [] for a
+    missing file. Later reads return these lines again. See `read_start` for `waits`."""
     raw, is_all = read_start(origin, waits=waits)
     source = Source(origin, encoding)
     if not raw.startswith(PARQUET):
@@ -285,15 +289,15 @@ def first_lines(origin: Readable, encoding: str = "utf-8", *, waits: bool = Fals
     errors = "replace" if source.errors == "strict" else source.errors
     lines = raw.decode(source.codec, errors).removeprefix("\ufeff").split("\n")
     if not is_all and len(lines) > 1:
-        lines.pop()  # which may be incomplete
+        lines.pop()  # the last line may be incomplete
     lines = [line.removesuffix("\r") for line in lines]
     first = next((number for number, line in enumerate(lines) if not is_blank(line)), len(lines))
     return lines[first:]
 
 
 def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
-    """Return the first format, of all or `among` these, that accepts the first lines of a file; None if there is none,
-    and for binary files other than Parquet."""
+    """Return the name of the first format that accepts the first lines of a file, or None. If `among` is not
+    empty, only these formats are tried. Binary files other than Parquet have no format."""
     if "\0" in "".join(lines) and not lines[0].startswith(PARQUET.decode()):
         return None
     formats = (format for format in FORMATS.values() if not among or format.name in among)
@@ -301,7 +305,7 @@ def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
 
 
 def formats_with(kind: str) -> list[str]:
-    """Return the formats whose items may have a kind of features."""
+    """Return the names of the formats whose items can have this kind of features."""
     return [name for name, row in FORMATS.items() if kind in row.features]
 
 
@@ -313,8 +317,8 @@ def sniff_titled(lines: Sequence[str]) -> str | None:
 def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
     """Return whether each line is a sentence, and not a word with or without a label.
 
-    Lines are words if all have one column, if tabs separate their columns, or if all have the same number of columns
-    and there are blank lines between them or half of the last columns are known labels.
+    Lines are words in any of three cases: all have one column; tabs separate their columns; or all have the same number
+    of columns, and there are blank lines between them or at least half of them end with a known label.
     """
     rows = word_rows(lines)
     widths = {len(row) for row in rows}
@@ -332,6 +336,6 @@ def word_rows(lines: Sequence[str]) -> list[list[str]]:
 
 
 def end_with(labels: Collection[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether half of the rows of several words, or more, end with one of the labels."""
+    """Return whether at least half of the rows with two or more words end with one of the labels."""
     ends = [row[-1] in labels for row in rows if len(row) > 1]
     return 2 * sum(ends) >= len(ends) > 0

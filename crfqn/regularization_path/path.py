@@ -1,10 +1,10 @@
 """`crf_path`: trains models for many strengths of the penalty and selects the best, at little more than the cost of
 one.
 
-With items to score, the strengths are those around the strengths of `fit`, each trained from the optimum of a neighbour
-(`LocalGrid`). On a path, they descend from l1_max, the smallest strength under which all weights are zero; each is
-trained from the optimum of the previous, on the weights that the strong rule keeps (`solvers.strong_rule`). The data
-are encoded once for all strengths, and once for each fold.
+With items to score, the grid lies around the strengths that `fit` would use, and each training starts at the optimum of
+a neighbour (`LocalGrid`). On a path, the strengths descend from l1_max, the smallest strength under which all weights
+are zero. Each training starts at the optimum of the previous strength and uses the weights that the strong rule keeps
+(`solvers.strong_rule`). The data are encoded once for all strengths, and once for each fold.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool, single_threaded_blas
 
 Score: TypeAlias = Callable[[Estimator], float]
-Scorer: TypeAlias = Callable[..., float]  # of an estimator, X and y
+Scorer: TypeAlias = Callable[..., float]  # called with an estimator, X and y
 Splitter: TypeAlias = "int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]"
 GridValues: TypeAlias = "NDArray[np.float64] | list[Strengths]"  # of a `Grid` and a `LocalGrid`
 
@@ -56,11 +56,11 @@ GridValues: TypeAlias = "NDArray[np.float64] | list[Strengths]"  # of a `Grid` a
 class PreparedPath:
     """The problem and the solver of all trainings of a path or local grid.
 
-    settings : unfitted estimator with the parameters of all
+    settings : unfitted estimator with the parameters that all trainings share
     parameter : of a path, "l1" or "group_l1", which descends; "" for a local grid
     l1_max : of a path, the smallest value of the parameter under which all penalised weights are zero
-    point : of a path, where all other weights are optimal under l1_max
-    automatic : of a path, the value of "auto"
+    point : of a path, its start: penalised weights 0, all other weights optimal
+    automatic : of a path, the value of the parameter that "auto" stands for
     """
 
     settings: Estimator
@@ -80,8 +80,8 @@ def prepare_path(
     sample_weight: SampleWeight = None,
     path_parameter: str | None = "l1",
 ) -> Iterator[PreparedPath]:
-    """Prepare the trainings of a path over a parameter, or if it is None, of a local grid. This is a context manager,
-    which stops its threads at the end of the block."""
+    """Prepare the trainings of a path over a parameter, or of a local grid if it is None. The threads stop at the end
+    of the `with` block."""
     estimator.check_parameters()
     if estimator.checkpoint is not None:
         raise InputError(
@@ -94,7 +94,7 @@ def prepare_path(
     settings = clone(estimator).set_params(**quiet, **changes)
     problem = settings.prepare(X, y, sample_weight)
     del X, y
-    # The clone has a copy of the callback.
+    # `clone` copies the callback: set the user's own object again.
     settings.set_params(**{name: getattr(estimator, name) for name in quiet})
     objective, penalty = problem.objective, problem.penalty
     with single_threaded_blas(), Pool(estimator.n_threads) as pool:
@@ -135,12 +135,12 @@ def solve_path(
 ) -> Iterator[PathStep]:
     """Train under each of the descending values and yield each step; end after an interrupt."""
     point: Any = prepared.point
-    before = max(prepared.l1_max, float(values[0]))
-    after, last_tol = np.append(values[1:], 0.0), float(prepared.settings.tol)
-    for value, following in zip(values.tolist(), after.tolist(), strict=True):
+    previous = max(prepared.l1_max, float(values[0]))
+    next_values, last_tol = np.append(values[1:], 0.0), float(prepared.settings.tol)
+    for value, following in zip(values.tolist(), next_values.tolist(), strict=True):
         inner_tol = INNER_TOL_FACTOR * last_tol if grid.inner_tol is None else grid.inner_tol
         tol = inner_tol if following > 0 else last_tol
-        rule = StrongRule(prepared.solver, before, following, tol)
+        rule = StrongRule(prepared.solver, previous, following, tol)
         strengths = {prepared.parameter: value}
         run = Run(start=point, tol=tol, counts_proved_zeros=following == 0)
         result = train_under(prepared, strengths, rule, run)
@@ -148,7 +148,7 @@ def solve_path(
         yield (step := PathStep(model, score(model), rule.n_screening_violations))
         if step.is_cut_off:
             return
-        point, before = rule.point, value
+        point, previous = rule.point, value
         if point is None or point.coords is not result.coords:
             point = prepared.problem.objective.at(result.coords, result.weights)
 
@@ -160,12 +160,12 @@ def solve_local_grid(prepared: PreparedPath, values: Sequence[Strengths], score:
     run = Run(tol=tol, stop=stop, counts_proved_zeros=False, to_rounding=True)
     solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
     for strengths in values:
-        place = np.log([*strengths.values()])
+        logs = np.log([*strengths.values()])
         start = prepared.problem.start
         if solved:
-            _, start = min(solved, key=lambda one: float(np.square(one[0] - place).sum()))
+            _, start = min(solved, key=lambda optimum: float(np.square(optimum[0] - logs).sum()))
         result = train_under(prepared, strengths, prepared.solver, replace(run, start=start))
-        solved.append((place, SparseWeights(result.coords, result.weights)))
+        solved.append((logs, SparseWeights(result.coords, result.weights)))
         model = fitted(prepared, strengths, result)
         yield (step := PathStep(model, score(model)))
         if step.is_cut_off:
@@ -316,12 +316,15 @@ def crf_path(
             path = with_best_refined(prepared, path, score)
     statuses = [model.result_.status for model in path.models]
     is_unproved = prepared.problem.has_free_features or not prepared.problem.objective.is_convex
-    good = {Status.INTERRUPTED} | ({Status.STATIONARY} if is_unproved else set())
-    is_good = [status.is_success or status in good for status in statuses]
-    stopped = [model for model, is_fine in zip(path.models, is_good, strict=True) if not is_fine]
-    if stopped:
-        first = f"{path.path_parameter} = {getattr(stopped[0], path.path_parameter):g}"
-        message = f"{len(stopped)} of {len(path)} values did not converge, first {first}: {stopped[0].result_.message}"
+    accepted = {Status.INTERRUPTED} | ({Status.STATIONARY} if is_unproved else set())
+    is_accepted = [status.is_success or status in accepted for status in statuses]
+    unconverged = [model for model, accept in zip(path.models, is_accepted, strict=True) if not accept]
+    if unconverged:
+        first = f"{path.path_parameter} = {getattr(unconverged[0], path.path_parameter):g}"
+        message = (
+            f"{len(unconverged)} of {len(path)} values did not converge, first {first}: "
+            f"{unconverged[0].result_.message}"
+        )
         warn_caller(message, ConvergenceWarning)
     if path.note:
         warn_caller(path.note)
@@ -329,8 +332,8 @@ def crf_path(
 
 
 def score_on(scorer: Scorer | None, items: tuple[ItemsLike, LabelsLike] | None, where: Where) -> Score:
-    """Return the scorer of models on the items (X, y), nan without items or scorer. `where` names their places in
-    messages."""
+    """Return the function that scores a model on the items (X, y); it returns nan without items or scorer. `where`
+    names the places of items in messages."""
 
     def score(model: Estimator) -> float:
         if items is None or scorer is None:
@@ -375,10 +378,10 @@ def with_best_refined(prepared: PreparedPath, path: RegularizationPath, score: S
     best = path.best_index
     model, tol = path.models[best], prepared.settings.tol_or(OPTIMUM_TOL)
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
-    result, distance = model.result_, model.result_.gap
-    if not np.isfinite(distance):
-        distance = result.violation / prepared.problem.penalty.with_strengths(**strengths).min_threshold
-    if not result.status.is_success or distance <= tol:
+    result, gap = model.result_, model.result_.gap
+    if not np.isfinite(gap):
+        gap = result.violation / prepared.problem.penalty.with_strengths(**strengths).min_threshold
+    if not result.status.is_success or gap <= tol:
         return path
     start = centered_weights(prepared.problem.features, SparseWeights(result.coords, result.weights))
     proved = train_under(prepared, strengths, prepared.solver, Run(start=start, tol=tol))

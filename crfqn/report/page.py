@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from crfqn.estimators.estimator import Estimator
     from crfqn.regularization_path import RegularizationPath
 
-MAX_PATH_ROWS = 1000  # of a regularisation path: bounds the page for files with damaged or huge paths
+MAX_PATH_ROWS = 1000  # limits the size of the page if a file is damaged or its path is huge
 MAX_TRANSITIONS = 500  # rows of the table of transitions
 COUNT_RULE = Parameter("how many are shown", int, low=1)
 
@@ -60,10 +60,10 @@ class Contents:
     title : by default the name of the model's file, recipe or estimator
     feature_names : by default those of the model, or numbers if it has none
     texts : the text of each item, for sequences a list with the text of each position
-    source : where the data is from, for the reader
-    regularization_path : or its `rows()`; by default the path that `crfqn path` stored in the model file
-    image_shape : rows and columns, by default read from features named p3_5, p3_5&p7_2 (row, column)
-    n_features, n_errors : the number of features shown per label, and of items with errors
+    source : the origin of the data, a text for the reader
+    regularization_path : a path or its `rows()`; by default the path that `crfqn path` stored in the model file
+    image_shape : rows and columns; by default read from names of features such as p3_5 or p3_5&p7_2 (p, row, _, column)
+    n_features, n_errors : the number of features for each label, and of items with errors, that the page shows
     """
 
     title: str | None = None
@@ -120,31 +120,29 @@ def make_report(model: Estimator | str | PathLike[str], data: object = None, **c
     """Return the page as text; parameters and errors as in `write_report`."""
     environment = _environment()
     try:
-        wanted = Contents(**contents)
+        options = Contents(**contents)
     except TypeError as error:
         raise InputError(f"report: {error}") from None
     estimator: Estimator
-    file_facts, name = [], ""
+    file_facts, file_name = [], ""
     if isinstance(model, str | PathLike):
         from crfqn import interchange
 
         path = Path(model)
         estimator, content = interchange.read(model), path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
-        file_facts, name = (
-            [Fact("model file", f"{path.name}, {len(content):,} bytes, sha256 {digest}")],
-            path.stem,
-        )
+        file_facts = [Fact("model file", f"{path.name}, {len(content):,} bytes, sha256 {digest}")]
+        file_name = path.stem
     else:
         estimator = model
     refuse_dense(estimator, "report")
-    weights = fitted_model(estimator, wanted.feature_names)
-    evaluation = None if data is None else EvaluationSection.from_model(estimator, data, wanted.source)
-    pixels = Pixels.from_weights(weights, n_features(estimator), wanted.image_shape)
+    weights = fitted_model(estimator, options.feature_names)
+    evaluation = None if data is None else EvaluationSection.from_model(estimator, data, options.source)
+    pixels = Pixels.from_weights(weights, n_features(estimator), options.image_shape)
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
-        title=wanted.title
-        or name
+        title=options.title
+        or file_name
         or recipe_table(estimator).get("name")
         or f"A model of {type(estimator).__name__}",
         summary=summary(estimator),
@@ -161,16 +159,16 @@ def make_report(model: Estimator | str | PathLike[str], data: object = None, **c
         identity=identity(estimator, weights, file_facts),
         parameters=parameters(estimator),
         versions=versions(),
-        **_training(estimator, wanted),
-        **_features(estimator, weights, wanted.n_features, evaluation, pixels),
-        **_data(estimator, weights, wanted, evaluation, pixels),
+        **_training(estimator, options),
+        **_features(estimator, weights, options.n_features, evaluation, pixels),
+        **_data(estimator, weights, options, evaluation, pixels),
     )
 
 
-def _training(model: Estimator, wanted: Contents) -> dict[str, Any]:
-    """Return convergence and regularisation path, as pictures and rows."""
+def _training(model: Estimator, options: Contents) -> dict[str, Any]:
+    """Return the contents about convergence and the regularisation path, as pictures and rows."""
     pictures, trace = Pictures(), model.result_.trace
-    path = wanted.regularization_path
+    path = options.regularization_path
     if path is None:
         path = model.training_.get("regularization_path") or []
     elif not isinstance(path, list) and hasattr(path, "rows"):
@@ -202,7 +200,7 @@ def _features(
     evaluation: EvaluationSection | None,
     pixels: Pixels | None,
 ) -> dict[str, Any]:
-    """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
+    """Return the contents about sparsity, transitions, strongest features, the taxonomy and characters in images."""
     content: dict[str, Any] = {"n_possible": n_possible(model, weights), "features": [], "characters": []}
     if weights is not None:
         rows, n_left_out = strongest(weights, n_shown)
@@ -214,9 +212,8 @@ def _features(
             {"before": label_text(before), "after": label_text(after), "weight": weight}
             for (before, after), weight in weights.strongest_transitions(MAX_TRANSITIONS)
         ]
-        display = TransitionsDisplay.from_model(
-            model
-        )  # show the labels with the largest weights of transitions
+        # A matrix of all labels would be too large: show those with the largest weights of transitions.
+        display = TransitionsDisplay.from_model(model)
         sizes = np.abs(display.weights)
         largest = np.maximum(sizes.max(axis=0), sizes.max(axis=1))
         shown = np.sort(np.argsort(-largest, kind="stable")[:MAX_MATRIX_LABELS])
@@ -233,29 +230,27 @@ def _features(
 def _data(
     model: Estimator,
     weights: Model | None,
-    wanted: Contents,
+    options: Contents,
     evaluation: EvaluationSection | None,
     pixels: Pixels | None,
 ) -> dict[str, Any]:
-    """Return scores, confusion and worst errors."""
+    """Return the contents about scores, confusion, calibration and the worst errors."""
     if evaluation is None:
         return {"mistakes": [], "reliability": None}
-    texts = wanted.texts
+    texts = options.texts
     if texts is not None and len(texts) != len(evaluation.given):
         raise InputError(f"texts: expected one for each of {len(evaluation.given)} items, got {len(texts)}")
     display, chunks = evaluation.confusion(), evaluation.scores.chunks
     about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
-    errors, reliability = (
-        Errors(model, weights, evaluation, texts, pixels),
-        Reliability.from_model(model, evaluation),
-    )
+    errors = Errors(model, weights, evaluation, texts, pixels)
+    reliability = Reliability.from_model(model, evaluation)
     about_reliability = "Reliability: the share of right labels against their mean probability"
     return {
         "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
         "confusion_labels": [] if display is None else display.display_labels,
         "mistakes": [] if evaluation.has_sets else evaluation.mistakes(),
         "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, MATRIX_SIZE),
-        "errors": errors.worst(wanted.n_errors),
+        "errors": errors.worst(options.n_errors),
         "reliability": reliability,
         "reliability_pictures": Pictures("r").panels(reliability, about_reliability) if reliability else [],
     }
@@ -281,7 +276,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _name(text: object) -> Markup:
-    """Return a name for the page: escaped, with control characters written out, and isolated in its direction."""
+    """Return a name for the page: escaped, with control characters written out, and isolated in its text direction."""
     from markupsafe import Markup, escape
 
     return Markup("<bdi>{}</bdi>").format(escape(printable(text)))

@@ -3,7 +3,7 @@
 A best-first search (A*) extends partial labellings in the order of an upper bound of their score. The bound comes from
 Viterbi's recursion over states extended by the set of the labels whose run has begun (`completions`). The sets contain
 active labels only: at first those that the item's best labelling repeats, later those that slow the search down. The
-bound ignores the rule of the other labels. The search enforces it for all labels, so that results are exact.
+bound ignores the rule for the other labels; the search enforces it for all labels, so that results are exact.
 
 Shapes: T positions, K states, G groups of states that form single runs, A active groups.
 """
@@ -25,18 +25,15 @@ from crfqn.structures.item_chain import BestPath, best_steps
 from crfqn.structures.span_rules import SpanRules
 from crfqn.time_limit import check_time
 
-MAX_GROUPS = 8  # active groups, fixed by the time of a bound: 256 sets
-MAX_TABLE_NUMBERS = (
-    1 << 24
-)  # limit of memory: 128 MB for the bounds, and for the states of partial labellings
-EXTENSIONS_PER_POSITION = (
-    200  # so many extended labellings for each position before another group becomes active
-)
-MAX_EXTENSIONS = 100_000  # limit of extended labellings if no further group can become active
+MAX_GROUPS = 8  # of active groups, a limit of time: the bounds are computed for 2^8 = 256 sets
+# Limit of memory: 128 MB of float64 for the bounds, and as much for the states of partial labellings.
+MAX_TABLE_NUMBERS = 1 << 24
+# If the search extends more labellings than this number times the length, one more group becomes active.
+EXTENSIONS_PER_POSITION = 200
+MAX_EXTENSIONS = 100_000  # the limit of extended labellings if no other group can become active
 
-PartialPath: TypeAlias = (
-    tuple[int, "PartialPath"] | None
-)  # the states of a partial labelling, the last one first
+# The states of a partial labelling as a linked list, the last state first.
+PartialPath: TypeAlias = tuple[int, "PartialPath"] | None
 
 
 def repeats(states: NDArray[np.integer], offsets: NDArray[np.int64], rules: SpanRules) -> dict[int, set[int]]:
@@ -97,17 +94,18 @@ def completions(nodes: Vector, tables: Sequence[Vector], rules: SpanRules, activ
     n_sets = 1 << len(active)
     bit_of = _bits(rules, active)
     sets = np.arange(n_sets)[:, None]
-    begun, is_closed = sets | bit_of, (sets & bit_of) > 0  # if a state begins a run
-    continues = rules.continues & (bit_of > 0)  # within an active group
+    # If a state begins a run: the next set, and whether the rule forbids it because the group has had its run.
+    begun, is_closed = sets | bit_of, (sets & bit_of) > 0
+    continues = rules.continues & (bit_of > 0)  # whether a transition stays in a run of an active group
 
-    def onwards(scores: Vector) -> Vector:
+    def scores_after_transition(scores: Vector) -> Vector:
         check_time()
         begins = np.where(is_closed, -np.inf, np.take_along_axis(scores, begun, axis=0))
         return np.where(continues, scores[:, None, :], begins[:, None, :])
 
     best = np.zeros((length, n_sets, n_states))
     rows = np.broadcast_to(nodes[::-1, None], best.shape)
-    for t, (_, reached) in enumerate(best_steps(rows, tables[:0:-1], spread=onwards), 2):
+    for t, (_, reached) in enumerate(best_steps(rows, tables[:0:-1], spread=scores_after_transition), 2):
         best[-t] = reached
     return best
 
@@ -115,15 +113,15 @@ def completions(nodes: Vector, tables: Sequence[Vector], rules: SpanRules, activ
 def _search(
     nodes: Vector, tables: Sequence[Vector], rules: SpanRules, active: Sequence[int], n: int, limit: int
 ) -> tuple[list[BestPath] | None, Counter[int]]:
-    """Return the n best labellings, or None after `limit` extensions; and by group the number of extensions that its
-    rule has refused.
+    """Return the n best labellings, or None after `limit` extensions; and, by group, the number of extensions that the
+    rule refused.
 
     Partial labellings are extended in the order of the best score that they can still reach. Those with the same
     position, state and begun groups have the same continuations: only n of them are extended.
     """
     length, n_states = nodes.shape
     bounds = completions(nodes, tables, rules, active)
-    bits, every = _bits(rules, active), np.arange(n_states)
+    bits, all_states = _bits(rules, active), np.arange(n_states)
     tie, n_extended = count(), 0
     queue: list[tuple[float, int, int, int, _Branches]] = []
     extended: Counter[tuple[int, int, int]] = Counter()
@@ -139,12 +137,13 @@ def _search(
     ) -> None:
         """Queue the continuations at position t of the partial labelling `before`.
 
-        steps : (K,), its score with each state at t; begun, set_begun : its begun groups, all and active ones, as bits;
-        is_begun : bool (K,), states of begun groups
+        steps : (K,), the score of `before` extended by each state at t
+        begun, set_begun : bits of all groups, and of the active groups, whose runs have begun
+        is_begun : bool (K,), whether the run of a state's group has begun
         """
         is_refused = is_begun if before is None else is_begun & ~rules.continues[before[0]]
         n_refused[is_refused & (steps > -np.inf)] += 1
-        reachable = np.where(is_refused, -np.inf, steps + bounds[t, set_begun | bits, every])
+        reachable = np.where(is_refused, -np.inf, steps + bounds[t, set_begun | bits, all_states])
         states = np.argsort(-reachable, kind="stable")[: np.count_nonzero(reachable > -np.inf)]
         push(_Branches(t, states, reachable[states], steps, begun, set_begun, is_begun, before), 0)
 
@@ -178,8 +177,8 @@ def _search(
 
 
 class _Branches(NamedTuple):
-    """Continuations of the partial labelling `before` at position t. The queue has one or two of them for each extended
-    labelling, since the next one is queued when one is taken.
+    """Continuations of the partial labelling `before` at position t. When one of them is taken from the
+    queue, the next one is queued: the queue has at most two for each extended labelling.
 
     states, bounds : the states by descending best score that they can still reach, and these scores
     steps, begun, set_begun, is_begun : as in `branch` of `_search`
@@ -198,8 +197,8 @@ class _Branches(NamedTuple):
 def _bits(rules: SpanRules, active: Sequence[int]) -> NDArray[np.intp]:
     """Return the bit of each state's group, (K,), 0 for groups that are not active."""
     bits = np.zeros(len(rules.type_of), np.intp)
-    for place, group in enumerate(active):
-        bits[rules.type_of == group] = 1 << place
+    for bit, group in enumerate(active):
+        bits[rules.type_of == group] = 1 << bit
     return bits
 
 
