@@ -159,6 +159,17 @@ class Pool:
         for other in others:
             other.result()
 
+    def map_ranges(
+        self, cuts: NDArray[np.int64], task: Callable[[int, int], object], n_operations: float = np.inf
+    ) -> None:
+        """Call task(first, last) for the ranges between `cuts`, as `each`; little work is one call for all of them.
+        The ranges must be independent of each other."""
+        if n_operations < MIN_POOL_OPERATIONS:
+            check_time()
+            task(cuts[0], cuts[-1])
+            return
+        self.each(len(cuts) - 1, lambda part: task(cuts[part], cuts[part + 1]), n_operations)
+
     def map_chunks(self, n: int, task: Callable[[int, int], object]) -> None:
         """Call task(first, last) for the chunks first ... last - 1 of CHUNK_SIZE numbers of 0 ... n - 1."""
         self.each(-(-n // CHUNK_SIZE), lambda part: task(part * CHUNK_SIZE, min((part + 1) * CHUNK_SIZE, n)))

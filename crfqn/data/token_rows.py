@@ -110,10 +110,9 @@ def can_be_read_again(items: Sequence[Any]) -> bool:
 
 def known_rows(items: Sequence[Any], pairs: Pairs, n_features: int) -> TokenRows:
     """Return items in the columns of known names; InputError names the item, the position and what came."""
-    buffers = _Buffers(pairs)
-    plain = buffers.plain_columns(items) if len(items) <= ITEMS_PER_BATCH else None
+    plain = plain_columns(items, pairs) if len(items) <= ITEMS_PER_BATCH else None
     if plain is None:
-        return buffers.filled(items, n_features)
+        return _Buffers(pairs).filled(items, n_features)
     columns, positions = plain  # without buffers, which is faster for a single batch
     row_ends, offsets = (
         np.array([0, *accumulate(map(len, lists))], np.int64) for lists in (positions, items)
@@ -132,6 +131,26 @@ def growing_rows(items: Sequence[Any], separator: str = "=") -> tuple[TokenRows,
     for start in range(0, columns.size, ENTRIES_PER_BLOCK):
         columns[start : start + ENTRIES_PER_BLOCK] = places[columns[start : start + ENTRIES_PER_BLOCK]]
     return rows, vocabulary
+
+
+def plain_columns(items: Sequence[Any], pairs: Pairs) -> tuple[list[int], list[Any]] | None:
+    """Return the columns and the positions of lists of lists of strings, or of dicts to strings, booleans, 1 or 0; None
+    for others."""
+    if not LIST_TYPES.issuperset(map(type, items)):
+        return None
+    positions = list(chain.from_iterable(items))
+    names = chain.from_iterable(positions)
+    try:
+        if NAME_LIST_TYPES.issuperset(map(type, positions)):
+            return [*map(pairs.columns.__getitem__, names)], positions
+        if not DICT_TYPES.issuperset(map(type, positions)):
+            return None
+        if all(map(SET_OF_ONE.issuperset, map(dict.values, positions))):
+            return [*map(pairs.columns.__getitem__, names)], positions
+        values = chain.from_iterable(map(dict.values, positions))
+        return [*map(getitem, map(pairs.__getitem__, names), values)], positions
+    except TypeError:  # values that must be checked, and lists, sets and dicts, which cannot be keys
+        return None
 
 
 class _Buffers:
@@ -176,7 +195,7 @@ class _Buffers:
 
     def _add_plain(self, items: Sequence[Any]) -> bool:
         """Append items that `plain_columns` accepts; return False, and append nothing, for others."""
-        plain = self.plain_columns(items)
+        plain = plain_columns(items, self.columns_by_pair)
         if plain is None:
             return False
         columns, positions = plain
@@ -184,29 +203,6 @@ class _Buffers:
         self.columns.extend(array("i", columns))  # four times as fast as from an iterator
         self.offsets.extend(accumulate(map(len, items), initial=self.offsets.pop()))
         return True
-
-    def plain_columns(self, items: Sequence[Any]) -> tuple[list[int], list[Any]] | None:
-        """Return the columns and the positions of lists of lists of strings, or of dicts to strings, booleans, 1 or 0;
-        None for others."""
-        if not LIST_TYPES.issuperset(map(type, items)):
-            return None
-        positions = list(chain.from_iterable(items))
-        names = chain.from_iterable(positions)
-        try:
-            if NAME_LIST_TYPES.issuperset(map(type, positions)):
-                return [*map(self.columns_by_name.__getitem__, names)], positions
-            if not DICT_TYPES.issuperset(map(type, positions)):
-                return None
-            if SET_OF_ONE.issuperset(positions[0].values()) and all(
-                map(SET_OF_ONE.issuperset, map(dict.values, positions))
-            ):
-                return [*map(self.columns_by_name.__getitem__, names)], positions
-            values = chain.from_iterable(map(dict.values, positions))
-            return [*map(getitem, map(self.columns_by_pair.__getitem__, names), values)], positions
-        except (
-            TypeError
-        ):  # for values that must be checked, and for lists, sets and dicts, which cannot be keys
-            return None
 
     def _add(self, position: object) -> None:
         """Append a position; any exception means that it is malformed, see `_what_is_wrong`."""

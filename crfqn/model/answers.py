@@ -18,7 +18,6 @@ from crfqn.data.label_arrays import label_text, position_labels
 from crfqn.data.schemes import find_scheme, recognise_scheme, spans_of
 from crfqn.errors import InputError
 from crfqn.model.label_constraints import LabelConstraints, check_threshold, is_probable
-from crfqn.model.texts import cut_text
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import Scores, Spelling
@@ -45,9 +44,11 @@ class LabelAnswers:
 
     def as_items(self, model: Any, item: Any) -> Any:
         """Return a list (or a sparse matrix) with one item; a model of sequences cuts a text into words."""
-        if self.has_positions:
-            return [cut_text(model, item) if isinstance(item, str) else item]
-        return item if hasattr(item, "tocsr") else [item]
+        if self.has_positions and isinstance(item, str):
+            from crfqn.model.texts import cut_text  # with tables of tokenizers
+
+            return [cut_text(model, item)]
+        return item if hasattr(item, "tocsr") and not self.has_positions else [item]
 
     def each(self, function: Callable[[Any], object], answer: Any) -> Any:
         """Return an answer with each label, or the value in its place, replaced by the function's result."""

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.model_file import ModelFile, narrowed
-from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
@@ -24,6 +23,8 @@ from crfqn.structures.transition_rules import TransitionRules
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+    from crfqn.data.templates.vocabulary import TemplateSource
 
 
 @dataclass
@@ -175,6 +176,8 @@ def read_vocabulary(file: ModelFile) -> Vocabulary | None:
     """Return the vocabulary that `add_vocabulary` stored; None if the file has neither names nor templates."""
     names = file.string_list("feature_names") if "feature_names" in file.strings else None
     if "templates" in file.metadata:
+        from crfqn.data.templates.vocabulary import TemplateSource  # most models have none
+
         return TemplateSource.from_dict(file.table("templates")).vocabulary(names)
     if names is None:
         return None

@@ -109,11 +109,9 @@ Featurizer = Numbers | Words | Table
 FEATURIZERS: dict[str, type[Featurizer]] = {kind.KIND: kind for kind in (Numbers, Words, Table)}
 
 
-def read_featurizer(file: ModelFile) -> Featurizer | None:
-    """Return the featurizer of a model file, None without one; ModelFileError if it is invalid."""
-    table = file.metadata.get("featurizer")
-    if table is None:
-        return None
+def read_featurizer(file: ModelFile) -> Featurizer:
+    """Return the featurizer of a model file that has one; ModelFileError if it is invalid."""
+    table = file.metadata["featurizer"]
     kind = table.get("kind") if isinstance(table, dict) else None
     if not isinstance(kind, str) or kind not in FEATURIZERS:
         expected = ", ".join(FEATURIZERS)

@@ -22,7 +22,6 @@ from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.errors import InputError
 from crfqn.messages import place_of
 from crfqn.model.label_constraints import UNCONSTRAINED, LabelConstraints
-from crfqn.model.label_index import sum_up
 from crfqn.model.opened_items import OpenedItems
 from crfqn.model.unknown_features import warn_of_unknown_names
 from crfqn.structures.item_chain import BestPath, NumpyChain
@@ -171,6 +170,8 @@ class NumpyEngine:
     def node_probabilities(self, model: Any, X: ItemsLike, warns: bool = True) -> Iterator[Vector]:
         """Yield for each node of a taxonomy the probability of the node and those under it, block by block,
         (items, K)."""
+        from crfqn.model.label_index import sum_up  # models of sequences have no taxonomy
+
         tree, nodes = model.labels.tree, model.labels.nodes
         for scores in self.class_scores(model, X, warns):
             p = np.exp((scores - scores.max(axis=1, keepdims=True)) / model.temperature)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -20,6 +20,7 @@ from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
 from crfqn.model.explanations import Explanation
 from crfqn.model.label_constraints import LabelConstraints
+from crfqn.model.one_sentence import sentence_labeler
 from crfqn.model.opening import open_model
 
 
@@ -104,13 +105,14 @@ class Tagger:
 
     def __init__(self, path: ModelSource | None = None) -> None:
         self._opened: Any = None
+        self._label_sentence: Callable[[Any], list[Any] | None] | None = None
         self._own = threading.local()
         if path is not None:
             self.open(path)
 
     def open(self, path: ModelSource) -> Self:
         """Open another model file; errors as in the class. The end of a `with` block closes it."""
-        self._opened = self._open(path)
+        self._opened, self._label_sentence = self._open(path), None
         self._own = threading.local()
         return self
 
@@ -125,12 +127,13 @@ class Tagger:
 
     def close(self) -> None:
         """Release the model."""
-        self._opened = None
+        self._opened = self._label_sentence = None
         self._own = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for pickles and copies: the model, without an item."""
-        return {name: value for name, value in self.__dict__.items() if name != "_own"}
+        state = {name: value for name, value in self.__dict__.items() if name != "_own"}
+        return state | {"_label_sentence": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _own=threading.local())
@@ -179,6 +182,13 @@ class Tagger:
         InputError
             As in the estimators' `predict`.
         """
+        if type(xseq) is list and known is once is threshold is None:
+            if self._label_sentence is None:
+                self._label_sentence = sentence_labeler(self._model)
+            labels = self._label_sentence(xseq)
+            if labels is not None:
+                self.set(xseq)
+                return labels
         constraints = self._constraints(known, once)
         return _as_list(self._model.predict(self._item(xseq), **constraints, threshold=threshold))[0]
 

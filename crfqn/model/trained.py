@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,11 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
 from crfqn.model.answers import LABEL_ANSWERS, LabelAnswers
 from crfqn.model.content import ModelContent, narrow_weights
-from crfqn.model.featurizers import Featurizer, read_featurizer
 from crfqn.model.results import read_result, result_content, trace_table
 from crfqn.result import Result
+
+if TYPE_CHECKING:
+    from crfqn.model.featurizers import Featurizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +64,18 @@ class Trained:
                 raise ModelFileError(
                     f"{file.path}: strengths: {name}: expected a finite number >= 0, got {describe(value)}"
                 )
+        featurizer = None
+        if file.metadata.get("featurizer") is not None:
+            from crfqn.model.featurizers import read_featurizer  # models of sequences have none
+
+            featurizer = read_featurizer(file)
         return cls(
             read_result(file, NO_WEIGHTS),
             {name: float(value) for name, value in strengths.items()},
             file.table("settings"),
             extra=file.table("extra"),
             training=file.training,
-            featurizer=read_featurizer(file),
+            featurizer=featurizer,
             version=file.metadata.get("crfqn_version"),
         )
 

@@ -76,10 +76,10 @@ class Marginals:
         out, n = np.zeros(owner.n_positions), owner.n_positions
         cuts = n * np.arange(N_PARTS + 1) // N_PARTS
 
-        def run(part: int) -> None:
-            add_marginal_variance(cuts[part], cuts[part + 1], states, residual, owner.inverse_weights, out)
+        def run(first: int, last: int) -> None:
+            add_marginal_variance(first, last, states, residual, owner.inverse_weights, out)
 
-        owner.map.pool.each(N_PARTS, run, n * states.size)
+        owner.map.pool.map_ranges(cuts, run, n * states.size)
         return out
 
 
@@ -123,7 +123,8 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
     sums = np.zeros((N_PARTS, owner.n_states, owner.n_states))
 
     def run(part: int) -> None:
-        edge_curvatures(parts[part], parts[part + 1], *arrays, np.empty((5, owner.n_states)), sums[part])
+        if parts[part] < parts[part + 1]:
+            edge_curvatures(parts[part], parts[part + 1], *arrays, np.empty((5, owner.n_states)), sums[part])
 
     owner.map.pool.each(N_PARTS, run, owner.n_positions * owner.n_states**2)
     variances = sums.sum(axis=0).reshape(-1)

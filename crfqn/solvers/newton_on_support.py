@@ -18,6 +18,8 @@ directions, and tries the minima of the quadratic model there, from long steps t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +40,9 @@ MAX_VIOLATION_RATIO = 0.9
 ROUNDINGS_OF_SUM = 10.0
 # Smallest curvature of a coordinate, in units of its feature's max x^2: a numerical guard.
 CURVATURE_FLOOR = 1e-3
+# Largest ratio of the violations after and before a step for H to serve another step, corrected by BFGS.
+MAX_RATIO_FOR_BFGS = 0.25
+ROUNDING_OF_GRADIENT = 1e-14  # rounding error of a violation, as a fraction of the largest gradient
 
 # Constants of the Newton check.
 # e of the differences of gradients, in units of sqrt(objective) and the norm of D: a numerical guard.
@@ -56,11 +61,19 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
     if not is_small(objective, penalty, point):
         return None
     here = first = screen_point(penalty, point)
+    hessian: Hessian | None = None
     for _ in range(MAX_NEWTON_STEPS):
-        better = enter_zeros(objective, here) or newton_step(objective, here)
+        if here.violation <= ROUNDING_OF_GRADIENT * np.abs(here.g).max(initial=0.0):
+            break
+        better = enter_zeros(objective, here)
+        if better is None and hessian is not None:
+            better = newton_step(objective, here, hessian)
+        if better is None:
+            hessian = form_hessian(objective, here)
+            better = None if hessian is None else newton_step(objective, here, hessian)
         if better is None:
             break
-        here = better
+        hessian, here = None if hessian is None else hessian.corrected(here, better), better
     return None if here is first else here
 
 
@@ -71,23 +84,61 @@ def is_small(objective: Objective, penalty: Penalty, point: Point) -> bool:
     return objective.has_curvature and newton_operations(objective, n_inside) <= MAX_OPERATIONS
 
 
-def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
-    """Return the first point among w + d, w + d / 2, ... that is accepted; None if there is none."""
+@dataclass(frozen=True)
+class Hessian:
+    """H + penalty'' on the weights that are not zero or not penalised, (n, n).
+
+    After a step that decreases the violation enough, the BFGS formula (Nocedal and Wright 2006, equation 6.19) corrects
+    it by the change of the gradient, without another Hessian.
+    """
+
+    coords: Coords
+    matrix: NDArray[np.float64]
+
+    def corrected(self, before: ScreenedPoint, after: ScreenedPoint) -> Hessian | None:
+        """Return the matrix for the next step; None if it must be formed there."""
+        coords, w, slopes = on_support(after)
+        is_slow = after.violation > MAX_RATIO_FOR_BFGS * before.violation
+        if is_slow or not np.array_equal(coords, self.coords):
+            return None
+        _, w_before, slopes_before = on_support(before)
+        s, y = w - w_before, slopes - slopes_before
+        image = self.matrix @ s
+        if not min(float(s @ y), float(s @ image)) > 0:
+            return None
+        change = np.outer(y, y / (s @ y)) - np.outer(image, image / (s @ image))
+        return Hessian(coords, self.matrix + change)
+
+
+def on_support(here: ScreenedPoint) -> tuple[Coords, Vector, Vector]:
+    """Return the coordinates that Newton's method moves, their weights, and the gradient of the whole objective."""
     inside = np.flatnonzero((here.w != 0) | here.penalty.is_smooth(here.coords))
-    n, coords, w = inside.size, here.coords[inside], here.w[inside]
+    coords, w = here.coords[inside], here.w[inside]
+    return coords, w, here.g[inside] + here.penalty.at(coords).gradient(w)
+
+
+def form_hessian(objective: Objective, here: ScreenedPoint) -> Hessian | None:
+    """Return the Hessian at a point; None if it takes too many operations, or if there is none."""
+    coords, w, _ = on_support(here)
+    n, local = coords.size, here.penalty.at(coords)
     if n == 0 or newton_operations(objective, n) > MAX_OPERATIONS:
         return None
-    # Gradient and Hessian of the whole objective, (n,) and (n, n).
-    local = here.penalty.at(coords)
     columns = [column for one in np.eye(n) if (column := local.hessian_times(w, one)) is not None]
     model = here.point.hessian_model(coords, objective.n_positions, n) if columns else None
     if model is None:
         return None
     loss_hessian = model if isinstance(model, np.ndarray) else model.toarray()
-    hessian = loss_hessian.astype(np.float64) + np.stack(columns)
-    slopes = here.g[inside] + local.gradient(w)
+    return Hessian(coords, loss_hessian.astype(np.float64) + np.stack(columns))
+
+
+def newton_step(objective: Objective, here: ScreenedPoint, hessian: Hessian) -> ScreenedPoint | None:
+    """Return the first point among w + d, w + d / 2, ... that is accepted; None if there is none."""
+    coords, w, slopes = on_support(here)
+    if not np.array_equal(coords, hessian.coords):
+        return None
+    local = here.penalty.at(coords)
     for ridge in RIDGES_OF_HESSIAN:
-        d = -solve_with_ridge(hessian, slopes, ridge)
+        d = -solve_with_ridge(hessian.matrix, slopes, ridge)
         slope = float(slopes @ d)
         if slope < 0:
             break

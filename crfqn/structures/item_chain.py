@@ -95,7 +95,7 @@ class NumpyChain:
         longest ones first.
         """
         if len(items) == 1 or (items and not self._has_same_edges(items[0])):
-            return [*map(self._best_alone, items)]
+            return [*map(self.best_alone, items)]
         paths = [BestPath([], 0.0)] * len(items)
         order = sorted((i for i, scores in enumerate(items) if len(scores)), key=lambda i: -len(items[i]))
         may_be_last = self.n_states <= MAX_STATES_ITEMS_LAST
@@ -109,7 +109,7 @@ class NumpyChain:
                 paths[i] = path
         return paths
 
-    def _best_alone(self, scores: Vector) -> BestPath:
+    def best_alone(self, scores: Vector) -> BestPath:
         """Return the best labelling of one item, faster than the methods for several items do."""
         if not len(scores):
             return BestPath([], 0.0)

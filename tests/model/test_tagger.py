@@ -124,6 +124,32 @@ def test_labels_and_probabilities_are_those_of_the_estimator(files, name):
             np.testing.assert_allclose(tagger.probability(y, item), expected_probability, atol=1e-12)
 
 
+POSITIONS = [
+    {"w": "dog"}, {"w": "dog", "s": True}, {"w": 1, "s": 0}, {"w": "cat", "n": 2.5}, {"w": ["dog", "dog"]}, {},
+    ["w=dog", "s=g"], ["w=cat", "w=cat", "twice"], ("w=tree",), {"w=a", "unseen"}, [], ["w=dog", 3], "w=dog", None,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["dicts", "strings", "hinge", "ends", "numbers", "crfsuite"])
+@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
+def test_a_sentence_alone_has_the_labels_that_it_has_among_others(files, name):
+    _, path, (other, *_) = files[name]
+    tagger, random = Tagger(path), np.random.default_rng(0)
+
+    def outcome(function):
+        try:
+            return function()
+        except (InputError, TypeError) as error:
+            return str(error)
+
+    for n in [*range(5)] * 60:
+        kinds = POSITIONS if n % 2 else POSITIONS[: random.integers(1, len(POSITIONS))]
+        item = [kinds[k] for k in random.integers(len(kinds), size=n)]
+        assert outcome(lambda item=item: tagger.tag(item)) == outcome(
+            lambda item=item: tagger.tag_items([item, other])[0]
+        )
+
+
 @pytest.mark.parametrize("name", ["dicts", "scheme", "templates", "crfsuite"])
 def test_spans_are_those_of_the_estimator(files, name):
     model, path, X = files[name]

@@ -160,8 +160,7 @@ class SparseMap(FeatureMap):
             return
         work = np.zeros(nodes.n_nodes + 1, np.int64)
         np.cumsum(self.store.sizes[nodes.features], out=work[1:])
-        parts = cut_into_parts(work)
-        self.pool.each(N_PARTS, lambda part: run(parts[part], parts[part + 1]), work[-1])
+        self.pool.map_ranges(cut_into_parts(work), run, work[-1])
 
     def iter_feature_tiles(
         self,
@@ -236,7 +235,7 @@ class SparseMap(FeatureMap):
         parts = cut_into_parts(store.indptr)
         arrays = store.indptr, store.indices, store.values, item_of, weights, squares
         n_entries = store.indices.size
-        self.pool.each(N_PARTS, lambda part: square_ranges(parts[part], parts[part + 1], *arrays), n_entries)
+        self.pool.map_ranges(parts, lambda first, last: square_ranges(first, last, *arrays), n_entries)
         return squares
 
     def weighted_squares(self, weights: Vector) -> Vector:
@@ -322,13 +321,9 @@ def add_node_image(
     if pool.n_threads == 1:
         add_columns(0, nodes.n_nodes, *arrays)
         return
-    bounds = np.searchsorted(nodes.states, np.arange(scores.shape[0] + 1))
-    present = np.flatnonzero(bounds[1:] > bounds[:-1])
-    pool.each(
-        present.size,
-        lambda part: add_columns(bounds[present[part]], bounds[present[part] + 1], *arrays),
-        store.sizes[nodes.features].sum(),
-    )
+    bounds = np.unique(np.searchsorted(nodes.states, np.arange(scores.shape[0] + 1)))
+    n_operations = store.sizes[nodes.features].sum()
+    pool.map_ranges(bounds, lambda first, last: add_columns(first, last, *arrays), n_operations)
 
 
 def add_row_image(
