@@ -129,7 +129,7 @@ def stored_features(model: LoadedModel, recipe: Recipe | None, path: Path) -> Fe
         )
     used = getattr(model, "kept_features_", ())
     if features.n_columns != model.n_features_in_ or not np.isin(used, features.columns).all():
-        raise ModelFileError(f"{path}: its features are not those that its weights are of")
+        raise ModelFileError(f"{path}: its features are not those of its weights")
     return features
 
 

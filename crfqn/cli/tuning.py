@@ -142,7 +142,7 @@ def _train_models(
         places = tuple(places_among(items, prepared.train_places) for items in (others, held_out))
     named = named_places(*places)
     with quiet_training(interrupts), named, deadline, _progress(grid.n_values, is_quiet) as callback:
-        warnings.filterwarnings("ignore", "the best score is that of", UserWarning)
+        warnings.filterwarnings("ignore", "the best score is (that of|at an end)", UserWarning)
         warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)
         return crf_path(model, X, y, sample_weight=weights, grid=grid, callback=callback, **how)
 

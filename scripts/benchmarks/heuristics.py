@@ -357,11 +357,15 @@ def section(records: list[dict[str, Any]]) -> Section:
         cases = [each["without"][name] for each in records if name in each["without"]]
         cells = [name, str(len(cases))]
         for what in WHAT:
-            values = [MOST_TIMES if ratio[what] is None else ratio[what] for ratio in cases]  # None: not reached
+            values = [
+                MOST_TIMES if ratio[what] is None else ratio[what] for ratio in cases
+            ]  # None: not reached
             cells.append(f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})")
         rows.append([*cells, f"{min(ratio['score'] for ratio in cases):+.1f}"])
     head = ["without", "cases", *WHAT.values(), "lowest score"]
-    note = f"Median of all cases (lowest to highest); {MOST_TIMES:g} also stands for more, or for not reached."
+    note = (
+        f"Median of all cases (lowest to highest); {MOST_TIMES:g} also stands for more, or for not reached."
+    )
     tables = [Table("Switched off alone, in units of the default's", head, rows, [note])]
     for what, title in WHAT.items():
         rows = []

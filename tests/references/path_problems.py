@@ -24,5 +24,5 @@ def quiet(*args, **settings):
     """A path whose values may end at the last digit before a gap of 1e-9, and whose best may be at an end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", "the best score is that of", UserWarning)
+        warnings.filterwarnings("ignore", "the best score is (that of|at an end)", UserWarning)
         return crf_path(*args, **settings)

@@ -91,7 +91,7 @@ def chosen(scores, **settings):
     """The path of a chain whose models have these scores by value and fold."""
     calls = iter(np.ravel(scores))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the best score is that of", UserWarning)
+        warnings.filterwarnings("ignore", "the best score is (that of|at an end)", UserWarning)
         return crf_path(ChainCRF(), X, Y, grid=LocalGrid(3), scoring=lambda *_: next(calls), **settings)
 
 

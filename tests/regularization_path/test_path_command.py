@@ -29,7 +29,7 @@ class TestCommand:
         *values, note = run.stderr.splitlines()
         assert len(values) == 4
         assert "the smallest of the 4 values, l1 = 100: smaller ones may be better" in note
-        assert note.endswith("`--l1 10` walks on to them.")
+        assert note.endswith("`--l1 10` goes on to them.")
         assert crfqn.load(tmp_path / "best").l1 == 100
         assert (tmp_path / "p.csv").read_text().count("\n") == 5
         assert (tmp_path / "p.png").stat().st_size > 1000
@@ -65,7 +65,7 @@ class TestCommand:
         run = here("digits", "--values", 4, "--max-time", 0.01, "-q")
         assert run.returncode == 4
         assert "cut off" in run.stdout
-        assert run.stderr == "The time of --max-time is up; the table has the values so far.\n"
+        assert run.stderr == "The time limit (--max-time) is reached; the table has the values so far.\n"
 
     def test_pairs_around_the_default(self, here, tmp_path):
         items = ["Ada\tB\nCurie\tI\nworked\tO\n", "in\tO\nParis\tB\n", "Noether\tB\nproved\tO\nit\tO\n"] * 4

@@ -86,10 +86,10 @@ class TestTable:
 
 @pytest.mark.parametrize(("settings", "message"), [
     ({"l1": [1.0], "group_l1": [1.0]}, "expected values of l1 or of group_l1, got both$"),
-    ({"group_l1": [-1.0]}, r"^group_l1: expected finite numbers > 0"),
-    ({"l1": []}, "l1: expected finite numbers > 0, at least one"),
-    ({"l1": [1.0, 0.0]}, "l1: expected finite numbers > 0"),
-    ({"l1": [np.nan]}, "l1: expected finite numbers > 0"),
+    ({"group_l1": [-1.0]}, r"^group_l1: expected one or more finite numbers > 0"),
+    ({"l1": []}, "l1: expected one or more finite numbers > 0"),
+    ({"l1": [1.0, 0.0]}, "l1: expected one or more finite numbers > 0"),
+    ({"l1": [np.nan]}, "l1: expected one or more finite numbers > 0"),
     ({"l1": "large"}, "l1: expected numbers > 0, got 'large'"),
     ({"n_values": 0}, "n_values: expected an integer >= 1, got 0"),
     ({"n_values": True}, "n_values: expected an integer >= 1"),

@@ -282,7 +282,9 @@ def test_strengths_below_l1_are_refused():
     store = FeatureStore.from_matrix(X, SINGLE)
     objective = build_objective(SparseMap(store), page().SquaredLoss(Y, K))
     for solver in (ProxQN(), named_solver("fista", SOLVERS, None)):
-        with pytest.raises(InputError, match=r"the least .* l1 = 0.8 and l1_of = 0.4 at coordinate 3"):
+        with pytest.raises(
+            InputError, match=r"the smallest strength .* l1 = 0.8 and l1_of = 0.4 at coordinate 3"
+        ):
             minimize(objective, page().AdaptiveLasso(l1=0.8, factors=small), solver)
 
 

@@ -129,8 +129,8 @@ class TestDegenerateFeatures:
             (Diagonal, "refresh", 0),
             (CostAwareSweeps, "most", 0),
             (TopViolators, "most", 0),
-            (TopViolators, "outside", -0.1),
-            (ByShareOfBound, "margin", -0.1),
+            (TopViolators, "excluded_fraction", -0.1),
+            (ByShareOfBound, "slack", -0.1),
             (LevenbergMarquardtSearch, "armijo", 1.0),
             (Backtracking, "beta", 1.5),
         ]

@@ -112,5 +112,5 @@ def test_features_that_the_weights_are_not_of(here, numbers, tmp_path):
                 command,
                 tmp_path / "m.crfqn",
                 input="0 2:8\n",
-                error="m.crfqn: its features are not those that its weights are of",
+                error="m.crfqn: its features are not those of its weights",
             )

@@ -107,7 +107,7 @@ import numpy as np
 assert not callbacks.HAS_CALLBACKS
 class Model:
     verbose, callback = 0, None
-assert callbacks.with_tasks(lambda self, X, y: "fitted")(Model(), [], []) == "fitted"
+assert callbacks.with_fit_task(lambda self, X, y: "fitted")(Model(), [], []) == "fitted"
 assert not hasattr(callbacks.CallbackSupportMixin, "set_callbacks")
 assert callbacks.Callbacks(Model())(None) is False
 """
