@@ -2,13 +2,13 @@
 
     delta_t(k) = scores[k, t] + max_j (delta_{t-1}(j) + edges[j, k])
 
-The forward pass stores the best scores delta, but no back pointers: its K^2 maxima a position are then vector
-instructions on 8 states. The backward pass computes the previous state again, for the best labelling only, with K
-comparisons a position. For 22 states this halves the time.
+The forward pass stores the best scores delta, but no back pointers, so that vector instructions compute its maxima for
+8 states at once. The backward pass computes the previous state again, but only along the best labelling, with K
+comparisons for each position. For 22 states this halves the time.
 
-The n best labellings come from the same recursion with a sorted list of n scores for each state; it reads about K + n
-of the K n candidates. Ties go to the lower last state, then to the lower previous state. Rules on neighbouring labels
-are added to the scores: 0 for allowed, -inf for forbidden.
+The n best labellings come from the same recursion with a sorted list of n scores for each state. A list is made from
+the lists of K previous states, and about K + n of their K n entries are read. Ties go to the lower last state, then to
+the lower previous state. Rules on neighbouring labels are added to the scores: 0 for allowed, -inf for forbidden.
 
 Shapes: K states, width = K rounded up to LANES, N positions, I items, T positions of an item, n labellings.
 """
@@ -22,7 +22,7 @@ from crfqn.kernels.logarithms import table_at
 
 
 class TransitionMask(NamedTuple):
-    """Rules as numbers that are added to the scores of an item, 0 or -inf.
+    """Rules on labels as numbers to add to the scores of an item: 0 if allowed, -inf if forbidden.
 
     edges : float64 (K, width), or (0, width) if all transitions are allowed
     start, end : float64 (width,), for the states of the first and of the last position
@@ -53,7 +53,9 @@ def mask_ends(scores, mask):
         scores[last, k] += mask.end[k]
 
 
-ROWS_PER_PASS = 4  # rows of the edges in a pass over the states, fixed by the latency of a maximum
+# Rows of the edges for each pass over delta. The maximum of four rows is a tree of independent maxima, so that the
+# processor waits less often for the result of one before it starts the next.
+ROWS_PER_PASS = 4
 
 
 @inner
@@ -68,14 +70,14 @@ def extend_paths(previous, edges, delta):
     n_states, width = edges.shape
     for k in range(width):
         delta[k] = -np.inf
-    whole = n_states - n_states % ROWS_PER_PASS
-    for j in range(0, whole, ROWS_PER_PASS):
+    n_in_passes = n_states - n_states % ROWS_PER_PASS
+    for j in range(0, n_in_passes, ROWS_PER_PASS):
         from_0, from_1, from_2, from_3 = previous[j], previous[j + 1], previous[j + 2], previous[j + 3]
         for k in range(width):
-            one = larger_number(from_0 + edges[j, k], from_1 + edges[j + 1, k])
-            other = larger_number(from_2 + edges[j + 2, k], from_3 + edges[j + 3, k])
-            delta[k] = larger_number(delta[k], larger_number(one, other))
-    for j in range(whole, n_states):
+            of_0_1 = larger_number(from_0 + edges[j, k], from_1 + edges[j + 1, k])
+            of_2_3 = larger_number(from_2 + edges[j + 2, k], from_3 + edges[j + 3, k])
+            delta[k] = larger_number(delta[k], larger_number(of_0_1, of_2_3))
+    for j in range(n_in_passes, n_states):
         for k in range(width):
             delta[k] = larger_number(delta[k], previous[j] + edges[j, k])
 
@@ -83,11 +85,11 @@ def extend_paths(previous, edges, delta):
 @inner
 def came_from(previous, edges_to):
     """Return the first j that attains max_j (previous[j] + edges_to[j])."""
-    state, most = 0, previous[0] + edges_to[0]
+    state, largest = 0, previous[0] + edges_to[0]
     for j in range(1, edges_to.size):
         candidate = previous[j] + edges_to[j]
-        if candidate > most:
-            state, most = j, candidate
+        if candidate > largest:
+            state, largest = j, candidate
     return state
 
 
@@ -95,13 +97,14 @@ def came_from(previous, edges_to):
 def viterbi(first, last, offsets, scores, edges, edges_to, table_of, states, best):
     """Find the best labelling of the items first ... last - 1; ties go to the lower state.
 
-    edges, table_of : as in `logarithms.py`, with rows of `width`; edges_to : the same, to x from, with rows of K
-    states, best : int32 (N,) and float64 (I,), out: the labelling and its score
+    edges, table_of : as in `logarithms.py`, with rows of `width`
+    edges_to : the transposed edges, [to, from], with rows of K
+    states, best : int32 (N,) and float64 (I,), out: the best labelling of each item and its score
     """
     n_states, width, longest = scores.shape[0], edges.shape[-1], 0
     for i in range(first, last):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    delta, nowhere = np.empty((longest, width)), np.zeros(n_states)
+    delta, zero_edges = np.empty((longest, width)), np.zeros(n_states)
     for i in range(first, last):
         start, length = offsets[i], offsets[i + 1] - offsets[i]
         best[i] = 0.0
@@ -114,7 +117,7 @@ def viterbi(first, last, offsets, scores, edges, edges_to, table_of, states, bes
                 delta[0] = 0.0
             for k in range(n_states):
                 delta[t, k] += scores[k, start + t]
-        state = came_from(delta[length - 1], nowhere)
+        state = came_from(delta[length - 1], zero_edges)
         best[i] = delta[length - 1, state]
         states[start + length - 1] = state
         for t in range(length - 2, -1, -1):
@@ -124,7 +127,8 @@ def viterbi(first, last, offsets, scores, edges, edges_to, table_of, states, bes
 
 @subkernel
 def keep_best(candidate, state, rank, size, values, states, ranks):
-    """Insert a candidate into a sorted list of `size` entries, after equal ones; return the new size."""
+    """Insert a candidate into a list of `size` entries in descending order, after equal entries. A full list drops its
+    last entry, or the candidate if that is not larger. Return the new size."""
     n = values.size
     if size == n:
         if not candidate > values[n - 1]:
@@ -159,9 +163,9 @@ def best_paths(first, last, offsets, scores, edges_to, table_of, n, states, best
 
     An edge or a score of -inf forbids a transition or a state.
 
-    edges_to, table_of : the edges, to x from, as in `logarithms.py`
-    states, best, counts : int32 (n, N), float64 (n, I), descending scores, and int64 (I,), the numbers of labellings,
-        out
+    edges_to, table_of : the transposed edges, [to, from], and their tables, as in `logarithms.py`
+    states, best : int32 (n, N) and float64 (n, I), out: the labellings and their scores, in descending order
+    counts : int64 (I,), out: the number of labellings of each item
     """
     n_states, longest = scores.shape[0], 1
     for i in range(first, last):
@@ -169,28 +173,35 @@ def best_paths(first, last, offsets, scores, edges_to, table_of, n, states, best
     delta, sizes = np.empty((2, n_states, n)), np.zeros((2, n_states), np.int64)
     before, rank_of = np.empty((longest, n_states, n), np.int32), np.empty((longest, n_states, n), np.int32)
     final, final_states, final_ranks = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32)
-    free = np.zeros(n_states)
+    zero_edges = np.zeros(n_states)
     for i in range(first, last):
         start, length = offsets[i], offsets[i + 1] - offsets[i]
         if length == 0:
             counts[i], best[0, i] = 1, 0.0
             continue
         for t in range(length):
-            here, there, table = t % 2, (t + 1) % 2, table_at(edges_to, table_of, start + t)
+            current, previous, table = t % 2, (t + 1) % 2, table_at(edges_to, table_of, start + t)
             for k in range(n_states):
                 score = scores[k, start + t]
                 if score == -np.inf:
-                    sizes[here, k] = 0
+                    sizes[current, k] = 0
                 elif t == 0:
-                    sizes[here, k], delta[here, k, 0] = 1, score
+                    sizes[current, k], delta[current, k, 0] = 1, score
                 else:
-                    sizes[here, k] = keep_best_of(
-                        delta[there], sizes[there], table[k], delta[here, k], before[t, k], rank_of[t, k]
+                    sizes[current, k] = keep_best_of(
+                        delta[previous],
+                        sizes[previous],
+                        table[k],
+                        delta[current, k],
+                        before[t, k],
+                        rank_of[t, k],
                     )
-                    for r in range(sizes[here, k]):
-                        delta[here, k, r] += score
-        last_one = (length - 1) % 2
-        counts[i] = keep_best_of(delta[last_one], sizes[last_one], free, final, final_states, final_ranks)
+                    for r in range(sizes[current, k]):
+                        delta[current, k, r] += score
+        last_row = (length - 1) % 2
+        counts[i] = keep_best_of(
+            delta[last_row], sizes[last_row], zero_edges, final, final_states, final_ranks
+        )
         for r in range(counts[i]):
             best[r, i] = final[r]
             k, rank = final_states[r], final_ranks[r]
