@@ -146,6 +146,7 @@ import os, signal, threading, time, warnings
 import numpy as np
 from crfqn import ChainCRF, MulticlassClassifier
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for processes in the background
 random = np.random.default_rng(0)
 words = random.integers(0, 500, (400, 20))
 X = [[[f"w{word}", f"s{word % 7}"] for word in item] for item in words.tolist()]
