@@ -332,8 +332,8 @@ class Estimate:
         if not self.may_end:
             self.next_check = SOLVE_INTERVAL * len(gains.values) + 1
             return state if solved is None else seen.state(end=state.end)
-        decrease = 0.0
-        if relative_gap(seen.value, max(proof.likely_bound, seen.dual_value)) > self.tol:
+        decrease, proved_gap = 0.0, relative_gap(seen.value, max(proof.dual_value, seen.dual_value))
+        if not proved_gap <= self.tol:  # also if no bound is proved: the gap is nan
             n_cheap = min(CHEAP_OPERATIONS / self.objective.operations.of_pass, MAX_CHEAP_DIRECTIONS)
             seen, decrease = newton_check(seen, self.tol, int(max(MAX_COST_OF_CHECK * n_passes, n_cheap, 1)))
         unreached = predicted_gain_of_zeros(seen) / abs(best.value) + decrease

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, load
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
+from crfqn.solvers import stopping
 from crfqn.solvers.newton_on_support import newton_check
 from crfqn.solvers.screened_point import screen_point
 
@@ -199,3 +200,24 @@ def test_a_small_gradient_of_more_features_than_items_is_no_end():
     found, close = (MulticlassCRF(l1=0, l2=1, tol=tol).fit(X, y).result_ for tol in (0.03, 1e-6))
     assert close.gap <= 1e-6
     assert found.value <= 1.03 * close.value
+
+
+@pytest.mark.parametrize(
+    ("gap", "is_checked"), [(np.nan, True), (np.inf, True), (2 * TOL, True), (0.5 * TOL, False)]
+)
+def test_only_a_proved_gap_replaces_the_check(monkeypatch, gap, is_checked):
+    """Without a proved bound the gap is nan, which is not within the tolerance."""
+    X, y = off_centre(0.0)
+    calls = []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return newton_check(*arguments)
+
+    monkeypatch.setattr(stopping, "newton_check", counted)
+    monkeypatch.setattr(stopping, "relative_gap", lambda value, bound: gap)
+    model = MulticlassCRF(l1=1e-3, l2=0.0, tol=TOL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert bool(calls) == is_checked
