@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
 from crfqn.atomic_write import check_writable
@@ -33,7 +31,6 @@ from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange import crfsuite
 from crfqn.messages import describe
 from crfqn.parameters import NamedParameters
-from crfqn.result import Status
 
 LISTS = (list, tuple)
 
@@ -209,12 +206,8 @@ class CRF(NamedParameters, BaseEstimator):
         chain = make_chain(self.get_params(deep=False))
         sequences, zeros = _encode([items[i] for i in stays])
         features = ObservedFeatures(0.0 if self.min_freq is None else self.min_freq, zeros)
-        with warnings.catch_warnings():
-            if (
-                self.max_iterations is not None
-            ):  # the user set this limit; CRFsuite does not warn of it either
-                warnings.filterwarnings("ignore", re.escape(Status.MAX_ITER.value), ConvergenceWarning)
-            fit_observed(chain, sequences, [labels[i] for i in stays], features)
+        has_limit = self.max_iterations is not None
+        fit_observed(chain, sequences, [labels[i] for i in stays], features, has_limit=has_limit)
         self.__dict__.pop("_modelfile", None)  # the file of the previous model
         self.model_: ChainCRF = chain
         self.training_log_ = TrainingLog.from_model(chain)

@@ -6,11 +6,15 @@ of CRFsuite have an equivalent, some have no effect, and some raise an error.
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from crfqn.arrays import Coords, Labels
 from crfqn.data.features import FeatureStore
@@ -24,6 +28,7 @@ from crfqn.estimators.settings import ChainSettings
 from crfqn.model.space import SequenceSpace
 from crfqn.objectives.support import Support
 from crfqn.parameters import check_nonnegative
+from crfqn.result import Status
 from crfqn.solvers.protocols import Solver
 from crfqn.solvers.stochastic import perceptron
 from crfqn.structures.chain import Chain
@@ -37,6 +42,8 @@ class Zeros(NamedTuple):
     columns: NDArray[np.int64]
 
 
+# Returns the weights that may be other than 0.
+SupportOf: TypeAlias = Callable[[ChainSettings, SequenceSpace, FeatureStore, Labels, Chain], Support]
 NO_ZEROS = Zeros(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -87,9 +94,21 @@ class ObservedFeatures:
         return distinct[np.bincount(entry, values, distinct.size) >= self.min_freq]
 
 
+def fit_observed(
+    chain: ChainCRF, X: ItemsLike, y: LabelsLike, features: SupportOf, *, has_limit: bool
+) -> ChainCRF:
+    """Train a chain over the features that CRFsuite generates; data and errors as of `ChainCRF.fit`.
+
+    has_limit : whether the user set a limit of iterations: there is no warning if it ends the training, as in CRFsuite
+    """
+    with warnings.catch_warnings():
+        if has_limit:
+            warnings.filterwarnings("ignore", re.escape(Status.MAX_ITER.value), ConvergenceWarning)
+        return _fit(chain, X, y, features)
+
+
 @with_fit_task
-def fit_observed(chain: ChainCRF, X: ItemsLike, y: LabelsLike, features: ObservedFeatures) -> ChainCRF:
-    """Train a chain over the features that CRFsuite generates; data and errors as of `ChainCRF.fit`."""
+def _fit(chain: ChainCRF, X: ItemsLike, y: LabelsLike, features: SupportOf) -> ChainCRF:
     chain.check_parameters()
     return chain.train(pose(encode_items(X, y, None, chain, features), chain))
 

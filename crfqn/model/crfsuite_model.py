@@ -46,11 +46,8 @@ def encode_model(labels: list[str], attributes: list[str], state: Entries, trans
     """Return the bytes that CRFsuite writes for these weights (attributes x labels, labels x labels; sorted by row) and
     for labels and attributes in this order.
 
-    InputError without labels, for an empty name, one with a zero byte or one that UTF-8 cannot encode, and for more
-    than 4 GB.
+    InputError for an empty name, one with a zero byte or one that UTF-8 cannot encode, and for more than 4 GB.
     """
-    if not labels:
-        raise InputError("crfsuite: expected one label or more, got none")
     label_bytes, attribute_bytes = _as_bytes(labels), _as_bytes(attributes)
     n_state = state.values.size
     weights = np.empty(n_state + transition.values.size, WEIGHT_RECORD)
@@ -93,7 +90,7 @@ def _as_bytes(names: list[str]) -> list[bytes]:
             encoded.append(b"")
         if not encoded[-1] or "\0" in name:
             raise InputError(
-                "crfsuite: expected names that UTF-8 can encode_model, without a zero byte, and none empty, got "
+                "crfsuite: expected names that UTF-8 can encode, without a zero byte, and none empty, got "
                 f"{name!r:.60}"
             )
     return encoded

@@ -57,7 +57,12 @@ class ModelInfo(NamedTuple):
         return cls(transitions, state_features, labels, attributes, header, bigrams)
 
     def lines(self) -> Iterator[str]:
-        """Yield the parts of the text that CRFsuite's `dump` writes, with one for bigram features if there are any."""
+        """Yield the parts of the text that CRFsuite's `dump` writes, with one for bigram features if there are any.
+        InputError for a name with a line end, as each weight is one line."""
+        for kind, names in (("label", self.labels), ("feature", self.attributes)):
+            broken = next((name for name in names if len(f"{name}".splitlines()) > 1), None)
+            if broken is not None:
+                raise InputError(f"dump: expected names of one line, got the {kind} {broken!r:.60}")
         parts: dict[str, list[str]] = {
             "FILEHEADER": [f"{name}: {value}" for name, value in self.header.items()],
             "LABELS": [f"{number:5}: {label}" for label, number in self.labels.items()],
@@ -280,7 +285,8 @@ class Tagger:
 
     def dump(self, path: str | os.PathLike[str] | None = None) -> None:
         """Write labels, features and weights as text, in the format of CRFsuite's `dump`, to a file, atomically, or by
-        default to standard output. DataError if the file cannot be written."""
+        default to standard output. InputError for names that its lines cannot hold, DataError if the file cannot be
+        written."""
         lines = self.info().lines()
         if path is None:
             sys.stdout.writelines(lines)

@@ -246,7 +246,7 @@ class TestWriting:
             ([[["x"]]], [[1]], "labels that are strings"),
             ([[["x\0y"]]], [["a"]], "without a zero byte"),
             ([[[""]]], [["a"]], "none empty"),
-            ([[["x\ud800"]]], [["a"]], r"names that UTF-8 can encode_model, .* got 'x\\ud800'"),
+            ([[["x\ud800"]]], [["a"]], r"names that UTF-8 can encode, .* got 'x\\ud800'"),
         ],
     )
     def test_what_the_format_cannot_hold(self, X, y, message, tmp_path):
