@@ -484,9 +484,11 @@ def with_dense(path: Path, X: Any) -> Features:
 def input_with_dense(input: Input, model: LoadedModel, path: Path, dense: Path | None) -> Input:
     """Return an input whose items are joined with the dense block of a file.
 
-    InputError for a model with a dense block and no file, or without a dense block and a file.
+    InputError for a model with a dense block and no file, unless the items may have vectors themselves, or without a
+    dense block and a file.
     """
-    if dense is None and not model.n_dense_:
+    may_have_vectors = input.format is not None and FORMATS[input.format].holds_nested
+    if dense is None and (not model.n_dense_ or may_have_vectors):
         return input
     if dense is None:
         raise InputError(

@@ -6,9 +6,10 @@ index arrays, masks); it needs numpy alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from numbers import Real
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,11 +90,14 @@ class Features(Items):
 
     @classmethod
     def from_input(cls, X: ItemsLike) -> Features:
-        """Return `Features` unchanged, or those of a list of pairs (dense, sparse), one an item."""
+        """Return `Features` unchanged, or those of a list of pairs (dense, sparse), one an item, or of dicts with
+        vectors."""
+        X = with_vectors_apart(X)
         if isinstance(X, cls):
             return X
         expected = (
-            "expected crfqn.Features, or pairs (dense, sparse), as the model was trained on a dense block"
+            "expected crfqn.Features, pairs (dense, sparse) or dicts with vectors, as the model was trained on a dense "
+            "block"
         )
         if isinstance(X, (str, bytes)) or hasattr(X, "tocsr") or not isinstance(X, Iterable):
             raise InputError(f"{expected}, got {describe(X)}")
@@ -141,6 +145,47 @@ class Features(Items):
         positions = f", {self.n_positions} positions" if self.has_positions else ""
         blocks = f"{self.n_dense} dense columns and a {type(self.sparse).__name__}"
         return f"Features({len(self)} items{positions}, {blocks})"
+
+
+def with_vectors_apart(X: ItemsLike) -> Any:
+    """Return items whose dicts have vectors, 1-D arrays or lists of numbers, as `Features`; other items unchanged.
+
+    The first dict decides which keys have vectors. Those of several keys are joined in the order of the keys.
+    InputError, naming the item, the position and the key, for a dict without such a vector and for one of another
+    length.
+    """
+    if not isinstance(X, (list, tuple)):
+        return X
+    of_items = bool(X) and isinstance(X[0], Mapping)  # a dict is an item, not a position
+    lists: Sequence[Any] = [[item] for item in X] if of_items else X
+    first = next((item[0] for item in lists if isinstance(item, (list, tuple)) and item), None)
+    found = first.items() if isinstance(first, Mapping) else ()
+    lengths = {key: len(value) for key, value in found if _is_vector(value)}
+    keys = sorted(lengths)
+    if not keys:
+        return X
+    dense, sparse = [], []
+    for i, item in enumerate(lists):
+        for t, position in enumerate(item):
+            for key in keys:
+                vector = position.get(key) if isinstance(position, Mapping) else position
+                if not _is_vector(vector) or len(vector) != lengths[key]:
+                    place = place_of(i) if of_items else place_of(i, t)
+                    raise InputError(
+                        f"{place}: feature {key!r}: expected a vector of {lengths[key]} numbers, as in the first dict, "
+                        f"got {describe(vector)}"
+                    )
+        rows = [np.concatenate([position[key] for key in keys]) for position in item]
+        dense.append(rows[0] if of_items else np.array(rows))
+        rest = [{key: value for key, value in position.items() if key not in lengths} for position in item]
+        sparse.append(rest[0] if of_items else rest)
+    return Features(dense, sparse)
+
+
+def _is_vector(value: object) -> TypeGuard[Sequence[float] | NDArray[Any]]:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and value.size > 0 and value.dtype.kind in "biuf"
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(x, Real) for x in value)
 
 
 def check_dense(X: ItemsLike, n_dense: int) -> Any:

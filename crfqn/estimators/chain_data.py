@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels
 from crfqn.data.encoding import Sequences, encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
-from crfqn.data.hybrid import Features, check_dense, sparse_of
+from crfqn.data.hybrid import Features, check_dense, sparse_of, with_vectors_apart
 from crfqn.data.inputs import ItemsLike, LabelsLike, SampleWeight, SparseMatrix
 from crfqn.data.items import Handover, check_item_weights, check_position_weights, class_factors
 from crfqn.data.label_arrays import (
@@ -188,7 +188,7 @@ def encode_items(
 
     support_of : returns the support for settings, space, features, labels and chain
     """
-    items = Handover.release_argument(X)
+    items = with_vectors_apart(Handover.release_argument(X))
     is_hybrid = isinstance(items, Features)
     encoded, vocabulary = without_rare(
         *encode_sequences(items.sparse if is_hybrid else items), settings.min_count
