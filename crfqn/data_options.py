@@ -90,6 +90,7 @@ class DataSection:
         "tag, ...; upos; label or labels")
     sentence: str = key("", "column of tables with a number or name for each sequence; default: sentence, ... or "
         "blank lines")
+    sheet: str = key("", "sheet of a workbook; default: the first one")
     header: bool = key(True, "whether the first line of a table names the columns; else they are numbers from 1")
     drop: str = key("", "columns of a table to leave out, separated by commas; for the features table")
     text: str = key("", "column of a table, or key of JSON objects, with the texts, for the features text; default: "
@@ -298,6 +299,8 @@ DATA_OPTIONS: dict[str, Option] = {
     "sentence": Option("data", "sentence", "Data",
         "The column of a table that has a number or name for each sequence, with --data. Default: sentence, ..., or "
         "blank lines separate sequences."),
+    "sheet": Option("data", "sheet", "Data",
+        "The sheet of an Excel workbook, with --data. Default: the first one."),
     "columns": Option("features", "columns", "Data", 'Names of the columns before the label, with --data: "w pos".'),
     "features": Option("features", "kind", None,
         "The kind of features, with --data: words (default for sequences: word forms, other columns, neighbours), "

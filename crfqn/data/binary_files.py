@@ -17,15 +17,16 @@ class BinaryKind(NamedTuple):
 
 
 PARQUET = b"PAR1"
-_ZIP, _SHEET = b"PK\x03\x04", "save its sheet as CSV, or read it by pandas.read_excel and pass the data frame"
+_ZIP = b"PK\x03\x04"
 _ARRAYS = "numbers beside a data file are read by --dense FILE; in Python, load it and pass the array"
 _PICKLE = (
     "it is not opened, as it can run code; load it in Python and pass what it holds, or write that as JSON"
 )
 _MODEL = "expected data here, and the model in its own place"
+WORKBOOK = BinaryKind("an Excel workbook", _ZIP, "name its format (--format xlsx, format='xlsx')", b"xl/")
 BINARY_KINDS = (
-    BinaryKind("an Excel workbook", _ZIP, _SHEET, b"xl/"),
-    BinaryKind("an OpenDocument sheet", _ZIP, _SHEET, b"opendocument.spreadsheet"),
+    WORKBOOK,
+    BinaryKind("an OpenDocument sheet", _ZIP, "save its sheet as CSV or .xlsx", b"opendocument.spreadsheet"),
     BinaryKind("a Word document", _ZIP, "save it as plain text", b"word/"),
     BinaryKind("an .npz file of numpy", _ZIP, _ARRAYS, b".npy"),
     BinaryKind("a ZIP archive", _ZIP, "unpack it and name a file of it"),

@@ -57,8 +57,8 @@ class Format:
         `kind_of(name, lines)` returns the kind of a file with these first lines, SEQUENCES or DOCUMENTS, and whether
         positions have named features. None: if the format holds several kinds, the user chooses.
     titles, delimiter : callable or None, and str
-        Of tables: `titles(path, lines)` returns the names of a file's columns; the text between the cells of a row if
-        the table is text.
+        Of tables: `titles(path, lines, sheet=)` returns the names of a file's columns; the text between the cells of a
+        row if the table is text.
     columns : tuple of str
         The columns that a model reads if its recipe names none; empty: all.
     is_uncut : bool
@@ -81,7 +81,7 @@ class Format:
     is_unicode: bool = False
     features: tuple[str, ...] = OF_COLUMNS
     kind_of: Callable[[str, Sequence[str]], tuple[str, bool]] | None = None
-    titles: Callable[[Any, Sequence[str]], list[str]] | None = None
+    titles: Callable[..., list[str]] | None = None
     delimiter: str = ""
     columns: tuple[str, ...] = ()
     is_uncut: bool = False

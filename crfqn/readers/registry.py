@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, Any
 
 from crfqn.atomic_write import StrPath, replace_data_file
-from crfqn.data.binary_files import PARQUET
+from crfqn.data.binary_files import PARQUET, WORKBOOK, find_binary
 from crfqn.data.files import (
     MAX_UNPACKED_SIZE,
     PACKING_SUFFIXES,
@@ -33,7 +33,7 @@ from crfqn.data.label_arrays import are_equal, label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe
-from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, svmlight, tables
+from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, svmlight, tables, workbooks
 from crfqn.readers.conll import fields_of, splits_at_tabs, token_lines
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Data, Format, options_of, relabeled
 from crfqn.readers.labelled_items import Documents
@@ -49,6 +49,7 @@ FORMATS: dict[str, Format] = {
         conllu.FORMAT,
         svmlight.FORMAT,
         *tables.TABLE_FORMATS,
+        workbooks.FORMAT,
         labelled_text.LABELLED_FORMAT,
         crfsuite_text.FORMAT,
         *conll.CONLL_FORMATS,
@@ -284,7 +285,7 @@ def first_lines(origin: Readable, encoding: str = "utf-8", *, waits: bool = Fals
     missing file. Later reads return these lines again. See `read_start` for `waits`."""
     raw, is_all = read_start(origin, waits=waits)
     source = Source(origin, encoding)
-    if not raw.startswith(PARQUET):
+    if not _is_binary_table(raw):
         check_text(source, raw)
     errors = "replace" if source.errors == "strict" else source.errors
     lines = raw.decode(source.codec, errors).removeprefix("\ufeff").split("\n")
@@ -297,11 +298,17 @@ def first_lines(origin: Readable, encoding: str = "utf-8", *, waits: bool = Fals
 
 def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
     """Return the name of the first format that accepts the first lines of a file, or None. If `among` is not
-    empty, only these formats are tried. Binary files other than Parquet have no format."""
-    if "\0" in "".join(lines) and not lines[0].startswith(PARQUET.decode()):
+    empty, only these formats are tried. Binary files other than tables have no format."""
+    content = "".join(lines)
+    if "\0" in content and not _is_binary_table(content.encode()):
         return None
     formats = (format for format in FORMATS.values() if not among or format.name in among)
     return next((format.name for format in formats if format.begins and lines and format.begins(lines)), None)
+
+
+def _is_binary_table(start: bytes) -> bool:
+    """Return whether a file begins as a binary file of a table does."""
+    return start.startswith(PARQUET) or find_binary(start) is WORKBOOK
 
 
 def formats_with(kind: str) -> list[str]:

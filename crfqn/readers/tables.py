@@ -495,7 +495,7 @@ def text_table(name: str, title: str, delimiter: str) -> Format:
         item_end="another name in the column of sentences ends an item, or without such a column a blank line",
         names_columns=True,
         features=TABLE_FEATURES,
-        titles=lambda path, lines: titles(lines, delimiter),
+        titles=lambda path, lines, **_: titles(lines, delimiter),
         delimiter=delimiter,
     )
 
@@ -513,6 +513,6 @@ TABLE_FORMATS = (
         begins=lambda lines: lines[0].startswith(PARQUET.decode()),
         names_columns=True,
         features=TABLE_FEATURES,
-        titles=lambda path, lines: parquet_titles(path),
+        titles=lambda path, lines, **_: parquet_titles(path),
     ),
 )

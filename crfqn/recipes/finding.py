@@ -172,7 +172,7 @@ def _infer_features(
         if format.delimiter:
             check_whole(data, 1, "".join(lines[:1]))
         with own_files():
-            header = names_of(data, lines)
+            header = names_of(data, lines, sheet=keys.get("sheet", ""))
         if not header:
             raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
     if "kind" not in features:

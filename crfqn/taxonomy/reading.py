@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from networkx import DiGraph
 
 TaxonomyLike: TypeAlias = "LabelTree | DiGraph | Mapping[Any, Any] | NDArray | Iterable[Any] | StrPath | None"
+PATH_LIST_SEPARATOR = ";"  # usual between several paths of one item
 TAXONOMY_FORMS = (
     "a networkx.DiGraph, a mapping child -> parent, pairs (parent, child), paths (strings, tuples or a padded 2-D "
     "array), the name of a file, or None"
@@ -199,6 +200,17 @@ def _pair_edges(pairs: list[tuple]) -> Iterator[tuple[Any, Any]]:
 
 
 def _path_edges(paths: Sequence[str], separator: str, noun: str) -> Iterator[tuple[str | None, str]]:
+    """Return the edges of the paths of a sequence of this `noun`. InputError for one that is several, separated by
+    semicolons, if one of these is a path of the sequence, too."""
+    known = set(paths)
+    for i, path in enumerate(paths):
+        several = [part.strip() for part in path.split(PATH_LIST_SEPARATOR)]
+        if len(several) > 1 and all(separator in part for part in several) and not known.isdisjoint(several):
+            raise InputError(
+                f"{noun} {i}: expected one path, got {len(several)} in {shorten(path)}: a taxonomy's model gives each "
+                "item one; train MultilabelRanker (--structure ranking) on sets of labels, or repeat the item with "
+                "each path"
+            )
     return path_edges(((f"{noun} {i}", path) for i, path in enumerate(paths)), separator)
 
 

@@ -51,7 +51,7 @@ def model(path):
 
 
 MADE = {
-    "an Excel workbook; save its sheet as CSV": lambda path: zipped(xl__workbook="<a/>"),
+    "an Excel workbook; name its format": lambda path: zipped(xl__workbook="<a/>"),
     "a Word document": lambda path: zipped(word__document="<a/>"),
     "a ZIP archive; unpack it": lambda path: zipped(data="a O"),
     "an .npz file of numpy": lambda path: saved(path, lambda file: np.savez(file, x=np.ones(2)), ".npz"),
@@ -82,12 +82,12 @@ def test_what_they_are(tmp_path, words, packed):
 
 
 def test_on_the_command_line(here, tmp_path):
-    for name in ("train.xlsx", "train.conll"):
-        (tmp_path / name).write_bytes(zipped(xl__workbook="<a/>"))
-        here("train", "--data", name, error=f"crfqn: {name}: expected text, got an Excel workbook; save its")
+    for name in ("train.docx", "train.conll"):
+        (tmp_path / name).write_bytes(zipped(word__document="<a/>"))
+        here("train", "--data", name, error=f"crfqn: {name}: expected text, got a Word document; save it")
     (tmp_path / "train.conll").write_text("Ann B\nsings O\n\n" * 3)
     here("train", "--data", "train.conll", "--l1", 0.1, "-q", "-o", "m.crfqn", code=0)
-    here("predict", "m.crfqn", "train.xlsx", error="got an Excel workbook")
+    here("predict", "m.crfqn", "train.docx", error="got a Word document")
     here("predict", "m.crfqn", "m.crfqn", error="got a model of crfqn")
     here("predict", "m.crfqn", "/dev/zero", error="/dev/zero: expected text, got binary data")
 

@@ -294,3 +294,20 @@ def test_models_of_crfsuite(run, tmp_path):
     assert "  w=a\n" in run("inspect", "m.crfsuite").stdout
     assert "with scores of 1 items" in run("report", "m.crfsuite", "new.txt").stdout
     run("predict", "m.crfsuite", "--text", input="a b\n", error="raw text is for models of words")
+
+
+def test_a_sheet_of_a_workbook_is_read_by_name_or_content(run, tmp_path):
+    pytest.importorskip("openpyxl")
+    frame = table().drop(columns="id")
+    with pandas.ExcelWriter(tmp_path / "t.xlsx") as book:
+        frame[:1].to_excel(book, sheet_name="Notes", index=False)
+        frame.to_excel(book, sheet_name="Animals", index=False)
+    (tmp_path / "t.xlsx").rename(tmp_path / "t.data")
+    frame.drop(columns="animal").to_excel(tmp_path / "new.xlsx", index=False)
+    trained(run, "t.data", "--sheet", "Animals")
+    labels = "".join(f"{label}\n" for label in frame["animal"])
+    assert run("predict", "m.crfqn", "new.xlsx").stdout == labels
+    assert run("predict", "m.crfqn", "t.data").stdout == labels
+    assert "a sheet 'animals', got Notes, Animals" in run(*TRAIN, "t.data", "--sheet", "animals").stderr
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert "has no such option" in run(*TRAIN, "t.csv", "--sheet", "Animals").stderr

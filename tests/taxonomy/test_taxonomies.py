@@ -349,6 +349,7 @@ class TestPathLabels:
     ([("a", "b"), ("a", "")], "^row 1: expected node names with at least one visible character, got ''$"),
     ([("a", "b"), ("a", ["c"])], r"^row 1: expected strings or finite numbers as node names, got \['c'\]"),
     ([("a", 1), ("a", "1")], "also as text, but 1 of type int and '1' of type str do not$"),
+    (["a/b", "a/c; a/b"], "^path 1: expected one path, got 2 in 'a/c; a/b': .*MultilabelRanker"),
     (["a/b", "a//b"], "^path 1: expected a path without empty parts, separated by '/', got 'a//b'$"),
     (["/a"], "^path 0: .* got '/a'$"),
     (["a/"], "^path 0: .* got 'a/'$"),
@@ -451,3 +452,8 @@ def test_lshtc():
     for line in lines.decode().splitlines():
         chain = line.split()
         assert [tree.names[k] for k in tree.path(tree.node_of(chain[-1]))] == chain
+
+
+def test_a_semicolon_within_a_part_is_no_list_of_paths():
+    paths = ["a/b; c/d", "a; b/c", "e/f"]
+    assert {*paths} <= {*open_taxonomy(None, paths).names}
