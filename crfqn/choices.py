@@ -166,6 +166,10 @@ UNKNOWN_LOSS = LossVariant("ScoreLoss")
 
 # Rules for cutting texts into words.
 UNICODE_RULES, LETTER_RULES, BLANK_RULES = "unicode", "letters", "blanks"
+PENN_RULES, CHARACTER_RULES = "penn", "characters"
+TOKENIZER_NAMES = (UNICODE_RULES, LETTER_RULES, BLANK_RULES, PENN_RULES, CHARACTER_RULES)
+AUTO_TOKENIZER = "auto"  # chosen by the spans of the training texts
+MISALIGNED_RULES = ("error", "expand", "drop")  # for spans that begin or end within a token
 # Words and tags at distance <= 2, pairs of neighbouring words, pairs and triples of neighbouring tags.
 CHUNKING_TEMPLATES = """
 w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1]

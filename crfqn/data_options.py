@@ -9,7 +9,15 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from crfqn.choices import BLANK_RULES, CHUNKING_TEMPLATES, LOSSES, UNICODE_RULES
+from crfqn.choices import (
+    AUTO_TOKENIZER,
+    BLANK_RULES,
+    CHUNKING_TEMPLATES,
+    LOSSES,
+    MISALIGNED_RULES,
+    TOKENIZER_NAMES,
+    UNICODE_RULES,
+)
 from crfqn.parameters import PARAMETERS, Parameter
 
 
@@ -100,8 +108,12 @@ class DataSection:
     comment: str | None = key(None, "lines of columns that begin with it are comments; default: those before an item "
         "that begin with # and a blank, if the file shows that they are no tokens", str)
     encoding: str = key("utf-8", "encoding of the files; bytes: UTF-8, with other bytes kept as they are")
+    tokenizer: str | tuple[object, ...] = key(AUTO_TOKENIZER, "tokenizer of texts with spans, which the model keeps; "
+        "auto: the one of unicode and penn that cuts fewer of the spans", choices=(AUTO_TOKENIZER, *TOKENIZER_NAMES))
+    on_misaligned: str = key("error", "what to do with spans that begin or end within a token: error, expand to whole "
+        "tokens, or drop", choices=MISALIGNED_RULES)
     split: SplitSection = SplitSection("given")
-    tokens: Any = None  # not a key: the tokenizer of raw text for the recipe's model
+    reads_spans: bool | None = None  # not a key: False if the spans of texts are not read
 
     def names(self, part: str) -> list[str]:
         """Return the names of the files for "train", "test" or "dev"."""
@@ -301,6 +313,12 @@ DATA_OPTIONS: dict[str, Option] = {
         "blank lines separate sequences."),
     "sheet": Option("data", "sheet", "Data",
         "The sheet of an Excel workbook, with --data. Default: the first one."),
+    "tokenizer": Option("data", "tokenizer", "Data",
+        "The tokenizer of texts with spans, with --data: unicode, letters, blanks, penn or characters. Default: auto, "
+        "the one of unicode and penn that cuts fewer of the spans. The model keeps it."),
+    "on_misaligned": Option("data", "on_misaligned", "Data",
+        "What to do with spans that begin or end within a token, with --data: error (default), expand them to whole "
+        "tokens, or drop them."),
     "columns": Option("features", "columns", "Data", 'Names of the columns before the label, with --data: "w pos".'),
     "features": Option("features", "kind", None,
         "The kind of features, with --data: words (default for sequences: word forms, other columns, neighbours), "

@@ -185,7 +185,7 @@ def evaluate(
         "or the files of your recipe, if the recipe still exists and names the same files. "
         "A model file alone does not decide which files are opened.")] = None,
     format: shared.FormatOption = None, dense: shared.DenseOption = None, encoding: shared.EncodingOption = None,
-    label: shared.LabelOption = None,
+    label: shared.LabelOption = None, on_misaligned: shared.MisalignedOption = None,
     threshold: shared.ThresholdOption = None, as_json: shared.JsonOption = False,
 ) -> None:
     """Score a model on labelled items: accuracy, log-likelihood, and precision, recall and F1 of each label.
@@ -253,6 +253,8 @@ def suggest(
         "above 0.8) to those of an item already chosen. This keeps all items of the input in memory.")] = False,
     output: OutputOption = None,
     format: shared.FormatOption = None, dense: shared.DenseOption = None, encoding: shared.EncodingOption = None,
+    to: Annotated[str | None, typer.Option(help="Write the items with the predicted labels, in this format, as for "
+        "`crfqn predict --to`: label-studio, doccano, ...")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object per line instead: the number of the "
         "item, from 0, its uncertainty and its text.")] = False,
 ) -> None:

@@ -39,6 +39,7 @@ def print_scores(
     encoding: str | None = None,
     dense: Path | None = None,
     label: str | None = None,
+    on_misaligned: str | None = None,
     threshold: float | None = None,
     as_json: bool,
 ) -> None:
@@ -49,15 +50,16 @@ def print_scores(
     model, kind = labeller.model, labeller.model.ANSWERS
     check_threshold_option(threshold, model, path)
     name = shown_name(source or path)
-    input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True, label=label)
+    options: dict[str, Any] = {"label": label, "on_misaligned": on_misaligned}
+    input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True, **options)
     input = input_with_dense(input, model, path, dense)
     known = KnownItems(model, path, name, input.format)
-    options = {} if threshold is None else {"threshold": threshold}
+    least = {} if threshold is None else {"threshold": threshold}
     likelihoods: list[float] | None = [] if gives_probabilities(model) else None  # of each part of the input
 
     def labelled(observed: Observed) -> tuple[Any, list[Any]]:
         with known.counted(observed):
-            return observed, kind.predict_texts(labeller.model_for(observed.X), observed.X, **options)
+            return observed, kind.predict_texts(labeller.model_for(observed.X), observed.X, **least)
 
     def parts() -> Iterator[tuple[Any, list[Any]]]:
         for part, _, result in input.parts(labelled):

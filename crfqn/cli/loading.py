@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from crfqn.choices import AUTO_TOKENIZER
 from crfqn.cli.output import command_files, say
 from crfqn.data.file_parts import ITEM_END, Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part, Source, read_start, shown_name
 from crfqn.data.hybrid import Features
 from crfqn.data.label_arrays import label_text
 from crfqn.data.model_file import ModelFile
-from crfqn.data.tokenizers import Tokenizer
-from crfqn.data_options import COMMAND_LINE, OF_TEMPLATES
+from crfqn.data.tokenizers import Tokenizer, find_tokenizer
+from crfqn.data_options import COMMAND_LINE, OF_COLUMNS, OF_TEMPLATES
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, named_places, shorten
 from crfqn.model.answers import gives_probabilities
@@ -34,6 +35,7 @@ from crfqn.readers.registry import (
     FORMATS,
     find_format,
     first_lines,
+    format_of_folder,
     formats_with,
     read,
     sniff,
@@ -185,6 +187,7 @@ def open_input(
     keeps_blank: bool = False,
     is_labeled: bool = False,
     label: str | None = None,
+    on_misaligned: str | None = None,
 ) -> Input:
     """Return how to read a file, standard input (-) or, for None, the test part of the model's training data.
 
@@ -194,14 +197,19 @@ def open_input(
     is_labeled : whether labels are needed; if the model does not know the number of columns, the last one is taken as
         the label, with a message
     label : the column of the labels, by default that of the training files
+    on_misaligned : what to do with misaligned spans of texts, by default as in training
     """
     recipe = recipe_of(model, path)
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():
             raise InputError(f"{source}: there is no such file")
-        if Path(source).is_dir():
+        if Path(source).is_dir() and (format_of_folder(source) is None and format is None):
             raise InputError(f"{source}: a folder; expected a file")
     if recipe is not None:
+        data = replace(
+            recipe.data, reads_spans=is_labeled, on_misaligned=on_misaligned or recipe.data.on_misaligned
+        )
+        recipe = replace(recipe, data=data)
         return _input_of_recipe(model, path, recipe, source, format, encoding, keeps_blank, label)
     encoding = encoding or "utf-8"
     if source is None:
@@ -244,8 +252,10 @@ def _columns_form(
         return row.name, {"columns": columns, "has_more": True, "is_labeled": is_labeled}
     options = sources.column_options(row.name, columns)
     if row.is_uncut:
-        options["tokens"] = tokenizer_of(model)
-        say_share(options["tokens"])
+        options["tokenizer"] = tokenizer_of(model)
+        say_share(options["tokenizer"])
+        if "reads_spans" in row.options():
+            options["reads_spans"] = is_labeled
     return row.name, options
 
 
@@ -300,6 +310,12 @@ def _input_of_recipe(
         is_whole, name = source is None or holds_letters(source), sources.OF_FEATURES[kind]
         return Input(source, name, partial(observe, recipe), None if is_whole else _cut(name))
     data, options = recipe.data, {}
+    if kind in OF_COLUMNS:
+        is_stored = kind in OF_TEMPLATES or data.tokenizer == AUTO_TOKENIZER
+        data = replace(
+            data, tokenizer=tokenizer_of(model) if is_stored else find_tokenizer(str(data.tokenizer))
+        )
+        recipe = replace(recipe, data=data)
     if source is None and label is not None:
         raise InputError(f"--label {label}: expected with a file")
     if source is not None:
@@ -311,7 +327,7 @@ def _input_of_recipe(
             _warn_of_utf8(source, data.encoding)
         separator = sources.separator_of_new(recipe, lines, columns, labels)
         encoding = encoding or data.encoding
-        data = replace(data, format=name, encoding=encoding, separator=separator, tokens=tokenizer_of(model))
+        data = replace(data, format=name, encoding=encoding, separator=separator)
         if label is not None:
             _check_takes_label(label, name, sources.options_taken(recipe, name))
             names = _titles_of(source, name, encoding)
@@ -321,7 +337,7 @@ def _input_of_recipe(
     if data.format and find_format(data.format).is_uncut:
         if columns is None:
             raise InputError(f"{path}: raw text is for models of words; this one reads {kind}")
-        say_share(data.tokens)
+        say_share(tokenizer_of(model))
     observed = partial(observe, recipe, features=features, keeps_blank=keeps_blank, columns=columns)
     return Input(source, data.format, observed, _cut(data.format, **options), encoding or data.encoding)
 

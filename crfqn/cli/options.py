@@ -90,6 +90,14 @@ LabelOption = Annotated[
         help="The column with the labels, as in `crfqn train`; default: that of the training files.",
     ),
 ]
+MisalignedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on-misaligned",
+        help="What to do with spans of characters that begin or end within a token: error, expand or drop. Default: as "
+        "in training.",
+    ),
+]
 EncodingOption = Annotated[
     str | None,
     typer.Option(

@@ -42,13 +42,23 @@ from crfqn.model.answers import (
     answer_parts,
     gives_probabilities,
 )
+from crfqn.model.label_constraints import LabelConstraints
 from crfqn.readers.labelled_items import Documents, Labeled
-from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, rewritten, written_batches
+from crfqn.readers.registry import (
+    FORMATS,
+    can_be_rewritten,
+    find_format,
+    rewritten,
+    written_batches,
+    written_files,
+)
 
 if TYPE_CHECKING:
     from crfqn.estimators.estimator import Estimator
     from crfqn.model.item_model import ItemModel
     from crfqn.model.sequences import SequenceModel
+    from crfqn.readers.format import Format
+    from crfqn.recipes import Observed
 
 DOCUMENT_BATCH = (
     1000  # documents that are labelled at a time, which bounds the memory for their probabilities
@@ -73,7 +83,8 @@ def write_predictions(
     if len(sources) > 1 or output_dir is not None:
         _check_sources(sources, output, output_dir, options)
     command_files.read(sources)
-    targets = [] if output_dir is None else _targets(sources, output_dir)
+    writes_folder = options.to is not None and find_format(options.to).write_folder is not None
+    targets = [] if output_dir is None or writes_folder else _targets(sources, output_dir)
     labeller = Labeller(path)
     model = labeller.model
     _check(model, path, options)
@@ -85,14 +96,15 @@ def write_predictions(
             raise InputError(f"--text: raw text is a format, too; leave out --format {format}")
         format = ANSWER_FORMS[model.ANSWERS].text_format
     inputs, encodings = [], []
+    is_unicode = options.to is not None and find_format(options.to).is_unicode
     for source in sources:
         input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
         input = replace(input, max_item_length=options.max_item_length)
         inputs.append(input_with_dense(input, model, path, options.dense))
-        is_json = options.as_json or (options.to == JSON_LINES and input.format != JSON_LINES)
+        is_json = options.as_json or (is_unicode and input.format != options.to)
         is_utf8 = is_json or "utf-8" in input.encoding.lower()  # JSON always is UTF-8
         encodings.append(BYTES_ENCODING if is_utf8 else input.encoding)
-    if output_dir is None:
+    if output_dir is None or writes_folder:
         other = next((i for i, encoding in enumerate(encodings) if encoding != encodings[0]), None)
         if other is not None:
             first, second = inputs[0].encoding, inputs[other].encoding
@@ -100,6 +112,10 @@ def write_predictions(
                 f"expected inputs of one encoding, got {sources[0]} in {first} and {sources[other]} in {second}; "
                 "--encoding names one for all, --output-dir DIR writes each to a file"
             )
+    if writes_folder:
+        _write_folder(labeller, inputs, output_dir, options, encodings[0])
+        return
+    if output_dir is None:
         write_text(output, _joined(labeller, inputs, options), encodings[0])
         return
     try:
@@ -192,9 +208,7 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
         texts = input.parts(lambda seen: "".join(write(labeller.model_for(seen.X), seen.X, options)))
         yield from (text for _, _, text in texts if text is not None)
         return
-    kind, how = labeller.model.ANSWERS, options.labelling
-    parts = input.parts(lambda seen: kind.predict_texts(labeller.model_for(seen.X), seen.X, **how))
-    format = find_format(options.to)
+    format, parts = find_format(options.to), _labelled(labeller, input, options)
     input_format = None if input.format is None else FORMATS[input.format]
     is_same = (
         input_format is not None and input_format.write is format.write is not None
@@ -208,6 +222,51 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
     else:
         batches = ((data, labels) for _, data, labels in parts if data is not None)
         yield from written_batches(batches, format)
+
+
+def _labelled(
+    labeller: Labeller, input: Input, options: PredictOptions
+) -> Iterator[tuple[Part | None, Any, list[Any] | None]]:
+    """Yield each part of the input, its data as of `labelled`, and its labels; None without items."""
+    format = find_format(options.to)
+    for part, _, result in input.parts(
+        lambda seen: labelled(labeller.model_for(seen.X), seen, format, **options.labelling)
+    ):
+        yield part, *(result or (None, None))
+
+
+def labelled(model: LoadedModel, seen: Observed, format: Format, **options: Any) -> tuple[Any, list[Any]]:
+    """Return the data of items, with scores if the format takes some and the model has them, and their labels as text;
+    `options` : of the model's `predict`."""
+    labels = model.ANSWERS.predict_texts(model, seen.X, **options)
+    scheme = model.ANSWERS.scheme_of(model)
+    if not format.takes_scores or scheme is None or not gives_probabilities(model):
+        return seen.data, labels
+    answers: list[dict[str, Any]] = [{} for _ in labels]
+    with without_warnings():
+        for add in answer_parts(model, probabilities=True, scheme=scheme, span_probabilities=True):
+            add(answers, seen.X, LabelConstraints(once=options.get("once")))
+    scores = [(one["probability"], [span["probability"] for span in one["spans"]]) for one in answers]
+    return replace(seen.data, scores=scores), labels
+
+
+def _write_folder(
+    labeller: Labeller, inputs: list[Input], output_dir: Path | None, options: PredictOptions, encoding: str
+) -> None:
+    """Write the items of all inputs in a format with several files, once all of them are labelled."""
+    if output_dir is None:
+        raise InputError(f"--to {options.to}: writes several files; expected --output-dir DIR")
+    batches = (
+        (data, labels)
+        for input in inputs
+        for _, data, labels in _labelled(labeller, input, options)
+        if data is not None
+    )
+    files = written_files(batches, find_format(options.to), output_dir)
+    for path in files:
+        command_files.claim(path)
+    for path, text in files.items():
+        write_text(path, text, encoding)
 
 
 def _check(model: Any, path: Path, options: PredictOptions) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input
 from crfqn.cli.output import command_files, write_text
+from crfqn.cli.prediction import labelled
 from crfqn.data.files import BYTES_ENCODING, Part, is_blank
 from crfqn.data.json_text import strict_json
 from crfqn.errors import InputError
@@ -41,9 +42,13 @@ def write_suggestions(
     format: str | None,
     dense: Path | None,
     encoding: str | None,
+    to: str | None,
     as_json: bool,
 ) -> None:
-    """Write the n items of a file with the largest uncertainty, as in the file, or as JSON lines."""
+    """Write the n items of a file with the largest uncertainty: as in the file, as JSON lines, or in the format `to`
+    with the predicted labels."""
+    if to is not None and as_json:
+        raise InputError(f"--to {to}: expected it or --json, got both")
     find_measure(measure)
     command_files.read([source])
     labeller = Labeller(path)
@@ -53,18 +58,21 @@ def write_suggestions(
     input = open_input(model, path, source, format=format, encoding=encoding)
     input = input_with_dense(input, model, path, dense)
 
-    def measured(seen: Observed) -> tuple[Vector, csr_array | None]:
-        values = labeller.model_for(seen.X).uncertainty(seen.X, measure)
-        return values, _feature_counts(light, seen.X) if is_diverse else None
+    def measured(seen: Observed) -> tuple[Vector, csr_array | None, Any, list[Any] | None]:
+        model = labeller.model_for(seen.X)
+        values = model.uncertainty(seen.X, measure)
+        data, labels = (seen.data, None) if to is None else labelled(model, seen, find_format(to))
+        return values, _feature_counts(light, seen.X) if is_diverse else None, data, labels
 
     head, n_items, counts = "", 0, []
     items: list[tuple[float, int, Any]] = []  # -value, number, and lines, or data and the number in it
-    for part, data, result in input.parts(measured):
+    for part, _, result in input.parts(measured):
         if result is None:
             continue
-        values, of_features = result
-        contents: Iterable[object] = ((data, i) for i in range(data.n_items))
-        if part is not None and (can_be_rewritten(data) or find_format(input.format).is_uncut):
+        values, of_features, data, labels = result
+        contents: Iterable[object] = ((data, i, labels and [labels[i]]) for i in range(data.n_items))
+        is_of_lines = can_be_rewritten(data) or (find_format(input.format).is_uncut and data.records is None)
+        if to is None and part is not None and is_of_lines:
             contents = _lines(input, part, data)
             if not n_items and input.cut is not None:  # the titles of a table
                 lines = part.text.splitlines(keepends=True)
@@ -78,8 +86,9 @@ def write_suggestions(
             del items[n:]
     if is_diverse:
         items = _different(items, counts, n)
-    is_utf8 = as_json or "utf-8" in input.encoding.lower()
-    write_text(output, _written(input, head, items, as_json), BYTES_ENCODING if is_utf8 else input.encoding)
+    is_utf8 = as_json or "utf-8" in input.encoding.lower() or (to is not None and find_format(to).is_unicode)
+    texts = _written(input, head, items, to, as_json)
+    write_text(output, texts, BYTES_ENCODING if is_utf8 else input.encoding)
 
 
 def _lines(input: Input, part: Part, data: Any) -> Iterator[str]:
@@ -98,9 +107,10 @@ def _lines(input: Input, part: Part, data: Any) -> Iterator[str]:
 
 
 def _written(
-    input: Input, head: str, items: list[tuple[float, int, Any]], as_json: bool
+    input: Input, head: str, items: list[tuple[float, int, Any]], to: str | None, as_json: bool
 ) -> Iterator[str | bytes]:
-    """Yield the items as text or JSON objects; items that were not read by lines are written in the input's format."""
+    """Yield the items as text or JSON objects; items that were not read by lines are written in the format `to`, by
+    default that of the input."""
     if as_json:
         for value, number, content in items:
             answer: dict[str, Any] = {"item": number, "uncertainty": round(-value, 6)}
@@ -110,13 +120,14 @@ def _written(
     elif items and isinstance(items[0][2], str):
         yield from (head, *(content for _, _, content in items))
     else:
-        if input.format is None:
+        format = to or input.format
+        if format is None:
             raise InputError(f"{input.source}: images cannot be written; --json gives their numbers")
         batches = (
-            (replace(data, inputs=data.inputs[i : i + 1], labels=data.labels[i : i + 1]), None)
-            for _, _, (data, i) in items
+            (replace(data.part(np.array([i])), places=data.places), labels)
+            for _, _, (data, i, labels) in items
         )
-        yield from written_batches(batches, find_format(input.format))
+        yield from written_batches(batches, find_format(format))
 
 
 def _feature_counts(model: Any, X: object) -> csr_array:

@@ -40,7 +40,7 @@ from crfqn.recipes import (
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.shards import prepare_shards
-from crfqn.recipes.sources import files_named, files_of, format_of
+from crfqn.recipes.sources import cut_alike, files_named, files_of, format_of
 from crfqn.result import Status
 from crfqn.threads import available_cores
 
@@ -227,7 +227,10 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: list[str] | None) -> tupl
     names = dev or recipe.data.names("dev")
     if not names:
         return None
-    observed = observe(recipe, files_named(names, Path() if dev else recipe.source.parent), prepared.features)
+    files = files_named(names, Path() if dev else recipe.source.parent)
+    observed = observe(
+        cut_alike(recipe, getattr(prepared.X_train, "vocabulary", None)), files, prepared.features
+    )
     check_labelled(observed, ", ".join(names))
     prepared.dev_places = observed.data.where
     y = observed.y or []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from crfqn.data.items import Items, check_is_list_of_items, check_offsets, locate, positions_of, wrap_hint
 from crfqn.errors import InputError
 from crfqn.messages import describe, place_of, shorten
+
+if TYPE_CHECKING:
+    from crfqn.data.tokenizers import Tokenizer
 
 
 class TokenColumns(Items, Sequence[Any]):
@@ -42,6 +45,7 @@ class TokenColumns(Items, Sequence[Any]):
     """
 
     blanks: list[bool] | None = None  # whether a blank follows each position, if readers know it
+    tokenizer: Tokenizer | None = None  # that has cut texts into these tokens
 
     def __init__(self, texts: Mapping[str, Sequence[str]], offsets: ArrayLike) -> None:
         self.texts: dict[str, list[str]] = {name: list(column) for name, column in texts.items()}
@@ -156,6 +160,7 @@ class TokenColumns(Items, Sequence[Any]):
         )
         if self.blanks is not None and other.blanks is not None:
             columns.blanks = self.blanks + other.blanks
+        columns.tokenizer = self.tokenizer
         return columns
 
     def __eq__(self, other: object) -> bool:
@@ -182,6 +187,7 @@ class TokenColumns(Items, Sequence[Any]):
         texts = {name: [column[row] for row in rows] for name, column in self.texts.items()}
         columns = self._made(texts, offsets)
         columns.blanks = None if self.blanks is None else [self.blanks[row] for row in rows]
+        columns.tokenizer = self.tokenizer
         return columns
 
     def _item(self, i: int) -> list[dict[str, str]]:

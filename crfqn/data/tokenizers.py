@@ -30,7 +30,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from crfqn.choices import BLANK_RULES as BLANK_RULES
+from crfqn.choices import CHARACTER_RULES as CHARACTER_RULES
 from crfqn.choices import LETTER_RULES as LETTER_RULES
+from crfqn.choices import PENN_RULES as PENN_RULES
+from crfqn.choices import TOKENIZER_NAMES as TOKENIZER_NAMES
 from crfqn.choices import UNICODE_RULES as UNICODE_RULES
 from crfqn.errors import InputError
 from crfqn.messages import describe
@@ -123,7 +126,6 @@ def find_words(text: str, rules: str = UNICODE_RULES) -> list[str]:
     return [text[match.start() : match.end()] for match in WORD_KINDS.finditer(kinds)]
 
 
-PENN_RULES, CHARACTER_RULES = "penn", "characters"
 MAX_TOKENS_FOR_CHOICE = 10_000  # maximum number of tokens for a choice
 MAX_ABBREVIATIONS = 1000  # of the training data that a tokenizer keeps, the most frequent ones
 BLANK_WITHIN, STOP_AT_END = (
@@ -259,14 +261,23 @@ def tokenize(text: str, rules: str = UNICODE_RULES) -> list[str]:
     return [text[start:stop] for start, stop in Tokenizer(rules).spans(text)]
 
 
-TOKENIZER_NAMES = (UNICODE_RULES, LETTER_RULES, BLANK_RULES, PENN_RULES, CHARACTER_RULES)
+def find_tokenizer(name: str | Tokenizer) -> Tokenizer:
+    """Return a tokenizer by its name, "penn" with the usual abbreviations; InputError for an unknown one."""
+    if isinstance(name, Tokenizer):
+        return name
+    if name not in TOKENIZER_NAMES:
+        raise InputError(f"tokenizer: expected one of {', '.join(TOKENIZER_NAMES)}, got {describe(name)}")
+    return Tokenizer(name, abbreviations=frozenset(USUAL_ABBREVIATIONS if name == PENN_RULES else ()))
 
 
 def choose_tokenizer(
-    items: Sequence[Sequence[str]], blanks: Sequence[Sequence[bool]] | None = None
+    items: Sequence[Sequence[str]],
+    blanks: Sequence[Sequence[bool]] | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> Tokenizer:
     """Return the tokenizer that gets the maximum number of tokens of some items right; ties are resolved in the order
-    "unicode", "blanks", "penn", "characters". `blanks` has whether a blank follows each token, if known."""
+    "unicode", "blanks", "penn", "characters". `blanks` has whether a blank follows each token, if known. A given
+    `tokenizer`, which has cut the items, is returned with its share and the forms of the tokens."""
     counts = Counter(token for item in items for token in item)
     ends = [
         token for token in counts if len(token) > 1 and token[-1] == "." and LETTER_OR_DIGIT.search(token)
@@ -280,6 +291,7 @@ def choose_tokenizer(
     abbreviations = frozenset([*common[:MAX_ABBREVIATIONS], *usual])
     penn = Tokenizer(PENN_RULES, None, abbreviations)
     candidates = [Tokenizer(UNICODE_RULES), Tokenizer(BLANK_RULES), penn, Tokenizer(CHARACTER_RULES)]
+    candidates = candidates if tokenizer is None else [tokenizer]
     step, written, n_tokens = max(1, sum(counts.values()) // MAX_TOKENS_FOR_CHOICE), [], 0
     for i in range(0, len(items), step):
         looked_at = slice(max(MAX_TOKENS_FOR_CHOICE - n_tokens, 0))  # the beginning of a very long item

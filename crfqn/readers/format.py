@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from crfqn.data.file_parts import ITEM_END, Cut, cut_at_blank_lines, cut_at_lines
@@ -62,9 +63,14 @@ class Format:
     columns : tuple of str
         The columns that a model reads if its recipe names none; empty: all.
     is_uncut : bool
-        Whether it is running text, which the option `tokens` cuts into words.
+        Whether it is running text, which the option `tokenizer` cuts into words.
     holds_nested : bool
         Whether features of positions may be lists and dicts.
+    takes_scores : bool
+        Whether predictions are written with their probabilities.
+    is_folder, write_folder : callable, or None
+        Of formats with several files: `is_folder(path)` returns whether a folder is one data set of the format, and
+        `write_folder(batches)`, in the place of `write`, yields the name and the text of each file.
     """
 
     name: str
@@ -86,6 +92,9 @@ class Format:
     columns: tuple[str, ...] = ()
     is_uncut: bool = False
     holds_nested: bool = False
+    takes_scores: bool = False
+    is_folder: Callable[[Path], bool] | None = None
+    write_folder: Callable[[Batches], Iterable[tuple[str, str]]] | None = None
 
     def options(self) -> tuple[str, ...]:
         """Return the names of the reader's options."""

@@ -60,12 +60,9 @@ def read_json_lines(
     line named), no items.
     """
     shown, facts = shown_name(path), facts_of(path)
-    lines = [(number, line) for number, line in text_lines(path) if not is_blank(line)]
-    origin = source_of(path).origin
-    is_later = isinstance(origin, Part) and origin.first > 1  # after the beginning of an array
-    is_array = bool(lines) and not is_later and _is_array(lines[0][1])
     numbers, records = [], []
-    for number, record in _records(shown, lines, is_array, source_of(path).errors):
+    is_array, numbered = json_records(path)
+    for number, record in numbered:
         numbers.append(number)
         records.append(record)
     where = [f"{shown}, line {number}" for number in numbers]
@@ -150,6 +147,16 @@ def _is_array(line: str) -> bool:
     return line.lstrip(" \t").startswith("[")
 
 
+def json_records(path: Readable) -> tuple[bool, Iterator[tuple[int, dict[str, Any]]]]:
+    """Return whether a file is an array, and its objects, each with the line (from 1) on which it begins; DataError,
+    with the line, for other content."""
+    lines = [(number, line) for number, line in text_lines(path) if not is_blank(line)]
+    origin = source_of(path).origin
+    is_later = isinstance(origin, Part) and origin.first > 1  # after the beginning of an array
+    is_array = bool(lines) and not is_later and _is_array(lines[0][1])
+    return is_array, _records(shown_name(path), lines, is_array, source_of(path).errors)
+
+
 def _records(
     shown: str, lines: Sequence[tuple[int, str]], is_array: bool, errors: str = "surrogatepass"
 ) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -191,7 +198,7 @@ def _skip_space(text: str, at: int) -> int:
     return SPACE_PATTERN.match(text, at).end()  # type: ignore[union-attr]
 
 
-def _cut(**_: object) -> Cut:
+def cut_json_lines(**_: object) -> Cut:
     """Return the function that cuts lines into parts; an array is one part."""
     return lambda lines: (0, 0 if _is_array(next(filterfalse(is_blank, lines), "")) else len(lines))
 
@@ -390,7 +397,7 @@ FORMAT = Format(
     (SEQUENCES, DOCUMENTS),
     read_json_lines,
     each(json_lines),
-    _cut,
+    cut_json_lines,
     begins=lambda lines: OBJECT_START.match("\n".join(lines)) is not None,
     item_end="an array of objects is read as a whole: write an object a line",
     names_columns=True,

@@ -116,7 +116,13 @@ class Labeled(LabelledItems):
     weights : list of float, or None
         Weight of each item, if the file has weights.
     spans : list of list of (int, int), or None
-        For raw text, the start and end of each position's token in its line, in characters.
+        For texts, the start and end of each position's token in the item's text, in characters.
+    texts : list of str, or None
+        The text of each item that `spans` is of.
+    records : list of dict, or None
+        For texts with labelled spans, the object of the file that each item is from.
+    scores : list of (float, sequence of float), or None
+        For predicted labels, the probability of each item's labels and of each span of them, in [0, 1].
     has_numbers : bool
         Whether labels that are all numbers mean numbers (`targets`), as in tables.
     """
@@ -127,6 +133,9 @@ class Labeled(LabelledItems):
     places: Places | None = None
     weights: list[float] | None = None
     spans: list[list[tuple[int, int]]] | None = None
+    texts: list[str] | None = None
+    records: list[dict[str, Any]] | None = None
+    scores: list[tuple[float, Sequence[float]]] | None = None
     has_numbers: bool = False
 
     def each_label(self) -> Iterable[str]:
@@ -150,8 +159,10 @@ class Labeled(LabelledItems):
         )
 
     def part(self, items: NDArray[np.integer]) -> Labeled:
-        weights = self.weights and [self.weights[item] for item in items]
-        return replace(super().part(items), weights=weights, spans=None)
+        names = "weights", "spans", "texts", "records", "scores"
+        lists = {name: values for name in names if (values := getattr(self, name)) is not None}
+        parts: dict[str, Any] = {name: [values[item] for item in items] for name, values in lists.items()}
+        return replace(super().part(items), **parts)
 
     def digest(self) -> str:
         """Return the SHA-256 (64 hex digits) over labels and observations, for any order of the items."""
@@ -171,7 +182,10 @@ class Labeled(LabelledItems):
         if self.weights is not None or test.weights is not None:
             weights = [*(self.weights or [1.0] * self.n_items), *(test.weights or [1.0] * test.n_items)]
         try:
-            return {"inputs": self.inputs + test.inputs, "weights": weights, "spans": None}  # type: ignore[operator]
+            inputs: Any = self.inputs + test.inputs  # type: ignore[operator]
+            return {"inputs": inputs, "weights": weights} | dict.fromkeys(
+                ("spans", "texts", "records", "scores")
+            )
         except TypeError:
             kinds = ["columns" if isinstance(p.inputs, TokenColumns) else "features" for p in (self, test)]
             raise InputError(f"expected {kinds[0]}, as in the files before, got {kinds[1]}") from None

@@ -12,14 +12,13 @@ import numpy as np
 
 from crfqn.data.files import Readable, is_blank, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data.tokenizers import Tokenizer
+from crfqn.data.tokenizers import UNICODE_RULES, Tokenizer, find_tokenizer
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, by_lines, instead
 from crfqn.readers.labelled_items import Documents, Labeled, Places, in_line
+from crfqn.readers.text_spans import column_of_words
 
-WORD_COLUMNS = ("w",)
-UNICODE_WORDS = Tokenizer()
 BYTE_ORDER_MARK = "\ufeff"  # which readers skip at the beginning of a file
 
 
@@ -77,22 +76,22 @@ def _begins(lines: Sequence[str]) -> bool:
 
 
 def read_raw_text(
-    path: Readable, columns: Sequence[str] | None = WORD_COLUMNS, *, tokens: Tokenizer = UNICODE_WORDS
+    path: Readable, columns: Sequence[str] | None = None, *, tokenizer: str | Tokenizer = UNICODE_RULES
 ) -> Labeled:
     """Read each line that is not blank as an item: TokenColumns of one column, the tokens by a tokenizer
     (`crfqn.tokenize`), without labels; `spans` has the start and end of each in its line, in characters. DataError
     for none; InputError for several columns."""
-    (name, *others) = columns or WORD_COLUMNS
-    if others:
-        raise InputError(f"raw text has words alone, and {', '.join(columns or ())} are needed: give columns")
+    name, cut = column_of_words(columns), find_tokenizer(tokenizer).spans
     words: list[str] = []
+    texts: list[str] = []
     spans: list[list[tuple[int, int]]] = []
     numbers: list[int] = []
     for number, line in text_lines(path):
-        line_spans = tokens.spans(line)
+        line_spans = cut(line)
         if line_spans:
             words += [line[start:stop] for start, stop in line_spans]
             spans.append(line_spans)
+            texts.append(line)
             numbers.append(number)
     if not spans:
         raise EmptyDataError(f"{shown_name(path)}: no items; expected lines of text")
@@ -100,7 +99,7 @@ def read_raw_text(
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     places = Places(shown_name(path), np.repeat(np.array(numbers, np.int64), lengths), offsets)
     labels = [[""] * n for n in lengths]
-    return Labeled(TokenColumns({name: words}, offsets), labels, places=places, spans=spans)
+    return Labeled(TokenColumns({name: words}, offsets), labels, places=places, spans=spans, texts=texts)
 
 
 LABELLED_FORMAT = Format(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from numbers import Real
 from os import PathLike
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any
 
 from crfqn.atomic_write import StrPath, replace_data_file
@@ -33,7 +33,19 @@ from crfqn.data.label_arrays import are_equal, label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe
-from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, svmlight, tables, workbooks
+from crfqn.readers import (
+    brat,
+    conll,
+    conllu,
+    crfsuite_text,
+    json_lines,
+    label_studio,
+    labelled_text,
+    span_lines,
+    svmlight,
+    tables,
+    workbooks,
+)
 from crfqn.readers.conll import fields_of, splits_at_tabs, token_lines
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Data, Format, options_of, relabeled
 from crfqn.readers.labelled_items import Documents
@@ -45,7 +57,10 @@ if TYPE_CHECKING:
 FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
+        *span_lines.SPAN_FORMATS,
+        label_studio.FORMAT,
         json_lines.FORMAT,
+        brat.FORMAT,
         conllu.FORMAT,
         svmlight.FORMAT,
         *tables.TABLE_FORMATS,
@@ -58,23 +73,43 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def find_format(name: str | None, origin: Readable | None = None) -> Format:
-    """Return the format of a name or, if it is None, of the extension of the file's name. InputError lists the formats
-    if the name or extension is unknown."""
+def find_format(name: str | None, origin: Readable | None = None, *, reads: bool = True) -> Format:
+    """Return the format of a name or, if it is None, of the extension of the file's name, or of a folder. InputError
+    lists the formats if the name or extension is unknown.
+
+    If several formats have the extension, the first lines of the file determine the format: the first one that accepts
+    them, or the last one if none does, if there is no such file or unless it `reads` the file.
+    """
     if name is not None:
         if name not in FORMATS:
             raise InputError(f"format: expected one of {', '.join(FORMATS)}, got {describe(name)}")
         return FORMATS[name]
     shown = "None" if origin is None else shown_name(origin)
+    folder = format_of_folder(shown)
+    if folder is not None:
+        return folder
     suffixes = [suffix.lower() for suffix in PurePath(shown).suffixes]
     if suffixes and suffixes[-1] in PACKING_SUFFIXES:
         suffixes.pop()
-    for format in FORMATS.values():
-        if suffixes and suffixes[-1] in format.extensions:
-            return format
+    formats = [row for row in FORMATS.values() if suffixes and suffixes[-1] in row.extensions]
+    if len(formats) > 1 and reads and isinstance(origin, (str, PathLike)):
+        names = [row.name for row in formats]
+        formats = [FORMATS[sniff(first_lines(origin), names) or names[-1]]]
+    if formats:
+        return formats[-1]
     known = ", ".join(f"{f.name} ({' '.join(f.extensions)})" for f in FORMATS.values() if f.extensions)
     raise InputError(
         f"{shown}: its name does not determine the format; name one (--format, format=): {known}"
+    )
+
+
+def format_of_folder(path: StrPath) -> Format | None:
+    """Return the format of which a folder is one data set, None for other folders and paths."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return None
+    return next(
+        (row for row in FORMATS.values() if row.is_folder is not None and row.is_folder(folder)), None
     )
 
 
@@ -148,7 +183,8 @@ def write(
     data : Labeled or Documents
         As `read` returns it.
     target : str or path-like, or stream of bytes or text
-        `-` is standard output. A file is written as a whole or not at all, compressed by its extension.
+        `-` is standard output. A file is written as a whole or not at all, compressed by its extension. For a format
+        of several files (brat) the name of a folder, which is made if there is none.
     format : str, optional
         A name in `FORMATS`; by default the format of the extension.
     predicted : sequence, optional
@@ -165,8 +201,12 @@ def write(
     DataError
         The file cannot be written.
     """
-    source = Source(target, encoding)
-    content = b"".join(source.encoded(written_batches([(data, predicted)], find_format(format, target))))
+    source, file_format = Source(target, encoding), find_format(format, target, reads=False)
+    if file_format.write_folder is not None:
+        for path, text in written_files([(data, predicted)], file_format, target).items():
+            replace_data_file(path, b"".join(source.encoded([text])))
+        return
+    content = b"".join(source.encoded(written_batches([(data, predicted)], file_format)))
     stream: Any = target
     if not hasattr(target, "write"):
         if str(target) != STANDARD_INPUT:
@@ -185,10 +225,30 @@ def write(
 def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
     """Yield the text of each batch of data and predictions (or None), or all as bytes; errors as of `write`."""
     if format.write is None:
+        if format.write_folder is not None:
+            raise InputError(f"format {format.name!r} has several files: name a folder (--output-dir DIR)")
         raise InputError(f"format {format.name!r} has no place for labels: write conll, jsonl, csv, ...")
 
     written = format.write(_checked(batches, format))
     yield from [written] if isinstance(written, bytes) else written
+
+
+def written_files(batches: Batches, format: Format, folder: object) -> dict[Path, str]:
+    """Return the text of each file of a format with several files, by its path in a folder, which is made; InputError
+    for a stream, a file in its place, or a file that would be written twice, errors as of `write`."""
+    if not isinstance(folder, (str, PathLike)) or format.write_folder is None:
+        raise InputError(f"format {format.name!r} has several files: expected the name of a folder")
+    texts: dict[Path, str] = {}
+    for name, text in format.write_folder(_checked(batches, format)):
+        path = Path(folder) / name
+        if path in texts:
+            raise InputError(f"{path}: two items have this name; expected one of each")
+        texts[path] = text
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot create the folder {folder}: {error.strerror or error}") from error
+    return texts
 
 
 def _checked(batches: Batches, format: Format) -> Iterator[tuple[Data, Any]]:

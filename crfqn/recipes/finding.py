@@ -17,7 +17,8 @@ from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB_SEPARATOR, column_names, splits_at_tabs
 from crfqn.readers.datasets import bundled
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
-from crfqn.readers.registry import FORMATS, find_format, first_lines, formats_with, sniff
+from crfqn.readers.json_lines import FIRST_COLUMN
+from crfqn.readers.registry import FORMATS, find_format, first_lines, format_of_folder, formats_with, sniff
 from crfqn.readers.tables import LABEL_TITLES_OF_ROWS, TEXT_TITLES, are_texts, has_header
 from crfqn.recipes.schema import Recipe, keys_of, parse_recipe
 from crfqn.recipes.sources import files_named, format_of_name, own_files
@@ -91,7 +92,7 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     first = str(files["train"][0])
     lines = first_lines(first, keys.get("encoding", "utf-8"), waits=True)
     format = _format_of(first, keys.get("format"), lines)
-    if "format" in keys or not format_of_name(first):
+    if "format" in keys or format_of_name(first, reads=False) != format.name:
         keys["format"] = format.name
     if "taxonomy" in labels:
         labels.setdefault("kind", "taxonomy")
@@ -121,9 +122,10 @@ def _as_list(names: str | Sequence[str]) -> list[str]:
 def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
     """Return the format of a file to train on, by its name or its first lines; InputError if neither determines it."""
     shown = shown_name(data)
-    if data != STANDARD_INPUT and (not Path(data).exists() or Path(data).is_dir()):
+    is_folder = Path(data).is_dir() and format_of_folder(data) is None
+    if data != STANDARD_INPUT and (not Path(data).exists() or is_folder):
         raise InputError(
-            f"{data}: {'a folder' if Path(data).is_dir() else 'no such file'}; expected a file to train on"
+            f"{data}: {'a folder' if is_folder else 'no such file'}; expected a file to train on"
         )
     name = format or format_of_name(data) or sniff(lines)
     if name is None:
@@ -196,6 +198,8 @@ def _infer_features(
             )
         if kind == "windows":
             features["columns"] = " ".join(column_names(lines))
+    elif kind == "windows" and format.is_uncut:
+        features.setdefault("columns", FIRST_COLUMN)
     if kind == "table" and structure != "chain" and not is_table:
         raise InputError(
             f"--features table: expected a file in format {', '.join(formats_with(kind))}, and {data} is {format.name}"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crfqn.choices import AUTO_TOKENIZER
 from crfqn.data.files import is_stream
 from crfqn.data_options import OF_TEMPLATES
 from crfqn.errors import DataError, EmptyDataError, InputError
@@ -54,6 +55,9 @@ def prepare_shards(recipe: Recipe) -> Prepared:
         raise InputError(f"on a cluster expected sequences, got a recipe of {recipe.structure.kind} labels")
     if recipe.data.dataset or any(map(is_stream, paths)):
         raise InputError("on a cluster expected files that the workers can read (--data FILE)")
+    taken = sources.options_taken(recipe, sources.format_of(recipe, *paths[:1]))
+    if "reads_spans" in taken and recipe.data.tokenizer == AUTO_TOKENIZER:
+        raise InputError("on a cluster texts with spans need one tokenizer for all files (--tokenizer NAME)")
     n_parts = SHARDS_OF_FILE if len(paths) == 1 else 1
     reads = [
         RecipeShard(recipe, str(Path(path).resolve()), number, n_parts)

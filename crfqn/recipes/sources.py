@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.choices import BY_FEATURE
+from crfqn.choices import BY_FEATURE, UNICODE_RULES
 from crfqn.data.files import STANDARD_INPUT, shown_name
 from crfqn.data.label_arrays import target_reader
 from crfqn.data.numbering import counts_rows
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data_options import COMMAND_LINE, DATA_OPTIONS, OF_COLUMNS, DataSection, keys_in
+from crfqn.data_options import COMMAND_LINE, DATA_OPTIONS, OF_COLUMNS, OF_TEMPLATES, DataSection, keys_in
 from crfqn.errors import (
     ColumnWarning,
     DataError,
@@ -34,6 +34,7 @@ from crfqn.errors import (
 from crfqn.messages import Where, numbered, places_among, shorten
 from crfqn.readers import conll
 from crfqn.readers.datasets import Dataset, dataset
+from crfqn.readers.format import DOCUMENTS
 from crfqn.readers.labelled_items import Documents, Labeled, LabelledItems
 from crfqn.readers.labelled_text import RAW_FORMAT
 from crfqn.readers.registry import (
@@ -42,6 +43,7 @@ from crfqn.readers.registry import (
     end_with,
     find_format,
     first_lines,
+    format_of_folder,
     formats_with,
     read,
     sniff,
@@ -164,6 +166,7 @@ def load_items(recipe: Recipe) -> Any:
             with own_files():
                 files = files_named(recipe.data.names(part), recipe.source.parent)
             parts.append(read_set(recipe, files, is_train=part == "train"))
+            recipe = cut_alike(recipe, parts[0].inputs)
         if len(parts) == 1:
             return replace(parts[0], n_train=parts[0].n_items)
         return parts[0].joined(parts[1])
@@ -218,10 +221,10 @@ def places_of(recipe: Recipe, data: LabelledItems, items: np.ndarray | None = No
     return of_all if items is None else places_among(items, of_all)
 
 
-def format_of_name(path: str | Path = "") -> str | None:
-    """Return the format that a file's name indicates, if any."""
+def format_of_name(path: str | Path = "", *, reads: bool = True) -> str | None:
+    """Return the format that a file's name indicates, if any; parameters as of `find_format`."""
     try:
-        return find_format(None, path).name
+        return find_format(None, path, reads=reads).name
     except InputError:
         return None
 
@@ -244,6 +247,13 @@ def format_of_new(
     If the name indicates the same format as that of the training file, it is the format of the training file.
     """
     named, of_training = format_of_name(path), format_of(recipe)
+    if named is not None and recipe.structure.kind == "chain":
+        row = FORMATS[named]
+        if row.kind_of is not None and lines and row.kind_of(shown_name(path), lines)[0] == DOCUMENTS:
+            alike = (
+                one for one in FORMATS.values() if one.is_uncut and {*one.extensions} & {*row.extensions}
+            )
+            return next((one.name for one in alike), named)  # texts without labels
     if named is not None:
         return of_training if named == format_of_name(*recipe.data.names("train")[:1]) else named
     kind = recipe.features.kind
@@ -394,7 +404,11 @@ def reading_options(
         options["needs_named"] = not is_new
     if is_chain and kind in OF_COLUMNS:
         options |= column_options(format, list(columns or recipe.features.column_names) or None)
-        return options | ({"tokens": data.tokens} if find_format(format).is_uncut and data.tokens else {})
+        if "reads_spans" in taken:
+            options["reads_spans"] = data.reads_spans is not False
+            if kind not in OF_TEMPLATES:  # whose models keep no tokenizer but that of the recipe
+                options.setdefault("tokenizer", UNICODE_RULES)
+        return options
     if kind == "table" and "rows" in taken:
         drop = [name.strip() for name in data.drop.split(",") if name.strip()]
         options |= {"rows": True, "drop": drop, "columns": columns and list(columns)}
@@ -458,7 +472,7 @@ def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
         matches: list[str | Path] = [path]
         if name == STANDARD_INPUT:
             matches = [name]
-        elif path.is_dir():
+        elif path.is_dir() and format_of_folder(path) is None:
             matches = sorted(file for file in path.iterdir() if file.is_file() and file.name[0] != ".")
             if not matches:
                 raise DataError(f"{path}: a folder without files; expected files to read")
@@ -488,6 +502,13 @@ def files_of(recipe: Recipe) -> list[str | Path]:
     return [*files, *(dataset(recipe.data.dataset).locate() if recipe.data.dataset else ())]
 
 
+def cut_alike(recipe: Recipe, cut: object) -> Recipe:
+    """Return the recipe with the tokenizer of items or of a vocabulary, so that it cuts the texts of other files, too;
+    the recipe as it is if there is none."""
+    tokenizer = getattr(cut, "tokenizer", None)
+    return recipe if tokenizer is None else replace(recipe, data=replace(recipe.data, tokenizer=tokenizer))
+
+
 def read_set(
     recipe: Recipe,
     files: Sequence[str | Path],
@@ -511,6 +532,7 @@ def read_set(
             settings = replace(settings, separator=separator)
         with own_files():
             data = read_items(replace(recipe, data=settings), path, columns, is_new=is_new)
+        recipe = cut_alike(recipe, data.inputs)
         if not is_new:
             check_all_labelled(recipe, data)
             warn_of_labels(recipe, data)

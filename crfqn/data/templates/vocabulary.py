@@ -257,7 +257,7 @@ class TemplateSource:
         text is no item."""
         if not columns.texts or not reads_words_alone(self.columns, settings):
             return self
-        best = choose_tokenizer(columns.first_texts(), columns.blanks_by_item())
+        best = choose_tokenizer(columns.first_texts(), columns.blanks_by_item(), columns.tokenizer)
         marks = tuple(sorted(best.abbreviations))
         return replace(
             self, tokens=best.name, token_share=best.share, abbreviations=marks, token_forms=best.forms
