@@ -244,19 +244,8 @@ def suggest(
     model: ModelArgument,
     input: Annotated[str, typer.Argument(help="A file of items without labels, or - for standard input, the default, "
         "in the format of `crfqn predict`.")] = "-", *,
-    n: Annotated[int, typer.Option("-n", "--number", min=1, help="The number of items to write.")] = 50,
-    measure: Annotated[str, typer.Option(help="A measure that is large if the model is uncertain: confidence (1 - "
-        "probability of the label; of a sequence - its logarithm / positions), margin (1 - the difference of the two "
-        "largest probabilities) or entropy (of the labels; of a sequence of the 10 most probable "
-        "labellings).")] = "confidence",
-    is_diverse: Annotated[bool, typer.Option("--diverse", help="Leave out items whose features are similar (cosine "
-        "above 0.8) to those of an item already chosen. This keeps all items of the input in memory.")] = False,
-    output: OutputOption = None,
+    output: OutputOption = None, options: shared.SuggestOptions,
     format: shared.FormatOption = None, dense: shared.DenseOption = None, encoding: shared.EncodingOption = None,
-    to: Annotated[str | None, typer.Option(help="Write the items with the predicted labels, in this format, as for "
-        "`crfqn predict --to`: label-studio, doccano, ...")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object per line instead: the number of the "
-        "item, from 0, its uncertainty and its text.")] = False,
 ) -> None:
     """Suggest items to label next: write the items by decreasing uncertainty of the model.
 

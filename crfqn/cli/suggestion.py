@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input
+from crfqn.cli.options import SuggestOptions
 from crfqn.cli.output import command_files, write_text
 from crfqn.cli.prediction import labelled
 from crfqn.data.files import BYTES_ENCODING, Part, is_blank
@@ -34,21 +35,19 @@ MAX_COSINE = 0.8  # between the feature counts of two suggested items with --div
 def write_suggestions(
     path: Path,
     source: str,
-    n: int,
-    measure: str,
     output: Path | None,
+    options: SuggestOptions,
     *,
-    is_diverse: bool,
     format: str | None,
     dense: Path | None,
     encoding: str | None,
-    to: str | None,
-    as_json: bool,
 ) -> None:
-    """Write the n items of a file with the largest uncertainty: as in the file, as JSON lines, or in the format `to`
-    with the predicted labels."""
-    if to is not None and as_json:
+    """Write the items of a file with the largest uncertainty: as in the file, as JSON lines, or in the format
+    `options.to` with the predicted labels."""
+    n, measure, is_diverse, to = options.n, options.measure, options.is_diverse, options.to
+    if to is not None and options.as_json:
         raise InputError(f"--to {to}: expected it or --json, got both")
+    target = None if to is None else find_format(to)
     find_measure(measure)
     command_files.read([source])
     labeller = Labeller(path)
@@ -61,9 +60,12 @@ def write_suggestions(
     def measured(seen: Observed) -> tuple[Vector, csr_array | None, Any, list[Any] | None]:
         model = labeller.model_for(seen.X)
         values = model.uncertainty(seen.X, measure)
-        data, labels = (seen.data, None) if to is None else labelled(model, seen, find_format(to))
+        data, labels = (seen.data, None) if target is None else labelled(model, seen, target)
         return values, _feature_counts(light, seen.X) if is_diverse else None, data, labels
 
+    written = target or FORMATS.get(input.format or "")
+    if written is not None and written.write_folder is not None and not options.as_json:
+        raise InputError(f"--to {written.name}: writes several files; expected --to label-studio or doccano")
     head, n_items, counts = "", 0, []
     items: list[tuple[float, int, Any]] = []  # -value, number, and lines, or data and the number in it
     for part, _, result in input.parts(measured):
@@ -86,8 +88,10 @@ def write_suggestions(
             del items[n:]
     if is_diverse:
         items = _different(items, counts, n)
-    is_utf8 = as_json or "utf-8" in input.encoding.lower() or (to is not None and find_format(to).is_unicode)
-    texts = _written(input, head, items, to, as_json)
+    is_utf8 = (
+        options.as_json or "utf-8" in input.encoding.lower() or (target is not None and target.is_unicode)
+    )
+    texts = _written(input, head, items, options)
     write_text(output, texts, BYTES_ENCODING if is_utf8 else input.encoding)
 
 
@@ -107,11 +111,11 @@ def _lines(input: Input, part: Part, data: Any) -> Iterator[str]:
 
 
 def _written(
-    input: Input, head: str, items: list[tuple[float, int, Any]], to: str | None, as_json: bool
+    input: Input, head: str, items: list[tuple[float, int, Any]], options: SuggestOptions
 ) -> Iterator[str | bytes]:
     """Yield the items as text or JSON objects; items that were not read by lines are written in the format `to`, by
     default that of the input."""
-    if as_json:
+    if options.as_json:
         for value, number, content in items:
             answer: dict[str, Any] = {"item": number, "uncertainty": round(-value, 6)}
             if isinstance(content, str):
@@ -120,7 +124,7 @@ def _written(
     elif items and isinstance(items[0][2], str):
         yield from (head, *(content for _, _, content in items))
     else:
-        format = to or input.format
+        format = options.to or input.format
         if format is None:
             raise InputError(f"{input.source}: images cannot be written; --json gives their numbers")
         batches = (

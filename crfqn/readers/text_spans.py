@@ -159,7 +159,7 @@ def _labels(
 ) -> list[list[str]]:
     """Return the labels of each item's tokens; errors and warnings as of the reader."""
     cases: dict[str, list[str]] = {}  # the spans that are changed
-    labels = []
+    labels, problems = [], []
     for item, offsets in zip(items, tokens, strict=True):
         runs = []
         for span, run, is_aligned in _runs(item.spans or (), offsets):
@@ -167,7 +167,8 @@ def _labels(
             if not span.is_whole or not is_aligned:
                 if on_misaligned == ERROR_RULE:
                     problem = _misaligned(item.text, offsets[run.start : run.stop], span, tokenizer)
-                    raise DataError(f"{span.place}: the span {shown} {problem}")
+                    problems.append(f"{span.place}: the span {shown} {problem}")
+                    continue
                 is_left_out = on_misaligned == DROP_RULE or run.start >= run.stop
                 what = "misaligned spans " + ("left out" if is_left_out else "expanded to whole tokens")
                 cases.setdefault(what, []).append(f"{span.place}, {shown}")
@@ -184,6 +185,8 @@ def _labels(
                 cases.setdefault(what, []).append(shown)
         is_known = item.spans is not None
         labels.append(labels_of(kept, len(offsets), SCHEME_OF_SPANS) if is_known else [""] * len(offsets))
+    if problems:
+        raise DataError(problems[0] + (f"; {len(problems):,} spans are misaligned" if problems[1:] else ""))
     for what, shown_spans in cases.items():
         warn_caller(f"{what}: {len(shown_spans):,}, first {shown_spans[0]}", TokenWarning)
     return labels

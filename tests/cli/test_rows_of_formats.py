@@ -88,7 +88,7 @@ def test_traits_agree(name):
         (ROWS in row.holds) == ("table" in features) == (row.titles is not None) == ("rows" in row.options())
     )
     assert row.titles is not None or not row.delimiter
-    assert not row.is_uncut or "tokens" in row.options()
+    assert not row.is_uncut or "tokenizer" in row.options()
     assert not row.columns or "columns" in row.options()
     assert "text" not in row.options() or "text" in features
 
