@@ -310,7 +310,7 @@ def _input_of_recipe(
         is_whole, name = source is None or holds_letters(source), sources.OF_FEATURES[kind]
         return Input(source, name, partial(observe, recipe), None if is_whole else _cut(name))
     data, options = recipe.data, {}
-    if kind in OF_COLUMNS:
+    if kind in OF_COLUMNS and source is not None:
         is_stored = kind in OF_TEMPLATES or data.tokenizer == AUTO_TOKENIZER
         data = replace(
             data, tokenizer=tokenizer_of(model) if is_stored else find_tokenizer(str(data.tokenizer))

@@ -271,8 +271,9 @@ class SuggestOptions:
 
     n: int = option("The number of items to write.", "-n", "--number", default=50, min=1)
     measure: str = option("A measure that is large if the model is uncertain: confidence (1 - probability of the "
-        "label; of a sequence - its logarithm / positions), margin (1 - the difference of the two largest probabilities) or "
-        "entropy (of the labels; of a sequence of the 10 most probable labellings).", default="confidence")
+        "label; of a sequence - its logarithm / positions), margin (1 - the difference of the two largest "
+        "probabilities) or entropy (of the labels; of a sequence of the 10 most probable labellings).",
+        default="confidence")
     is_diverse: bool = option("Leave out items whose features are similar (cosine above 0.8) to those of an item "
         "already chosen. This keeps all items of the input in memory.", "--diverse", default=False)
     to: str | None = option("Write the items with the predicted labels, in this format, as for `crfqn predict --to`: "

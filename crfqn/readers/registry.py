@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from numbers import Real
 from os import PathLike
@@ -31,7 +32,7 @@ from crfqn.data.files import (
 )
 from crfqn.data.label_arrays import are_equal, label_text
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import InputError
+from crfqn.errors import DataError, InputError
 from crfqn.messages import describe
 from crfqn.readers import (
     brat,
@@ -94,7 +95,8 @@ def find_format(name: str | None, origin: Readable | None = None, *, reads: bool
     formats = [row for row in FORMATS.values() if suffixes and suffixes[-1] in row.extensions]
     if len(formats) > 1 and reads and isinstance(origin, (str, PathLike)):
         names = [row.name for row in formats]
-        formats = [FORMATS[sniff(first_lines(origin), names) or names[-1]]]
+        with suppress(DataError):  # other encodings
+            formats = [FORMATS[sniff(first_lines(origin), names) or names[-1]]]
     if formats:
         return formats[-1]
     known = ", ".join(f"{f.name} ({' '.join(f.extensions)})" for f in FORMATS.values() if f.extensions)

@@ -30,7 +30,9 @@ SPANS_START = re.compile(
     rf'"({"|".join(KEYS_OF_SPANS)})"\s*:\s*\[\s*(\[\s*\d+\s*,\s*\d+\s*,|\{{[^{{}}]*"(start|start_offset)"\s*:)'
 )
 NO_SPANS = re.compile(r'"(entities|spans|ents)"\s*:\s*\[\s*\]')
-LABEL_LIST = re.compile(r'"labels"\s*:\s*\[\s*["n]')  # of labels or nulls: JSON lines of labelled tokens
+LABEL_LIST = re.compile(
+    r'"labels"\s*:\s*\[\s*["n]'
+)  # of labels or nulls; beside tokens: JSON lines of columns
 
 
 def _texts(path: Readable, reads_spans: bool) -> Iterator[MarkedText]:
@@ -121,7 +123,7 @@ def _lines_of_spans(
 
 def _begins(keys: Sequence[str], lines: Sequence[str]) -> bool:
     start = "\n".join(lines)
-    if not re.match(r'\s*(\[\s*)?\{\s*"', start) or LABEL_LIST.search(start):
+    if not re.match(r'\s*(\[\s*)?\{\s*"', start) or ('"tokens"' in start and LABEL_LIST.search(start)):
         return False
     found = SPANS_START.search(start) or NO_SPANS.search(start)
     if found is None or re.search(r'"(text|tokens)"\s*:', start) is None:

@@ -296,7 +296,7 @@ class TestRegistry:
             match=r"a.txt.gz: its name does not determine the format; name one \(--format, format=\): spacy .* jsonl",
         ):
             read("a.txt.gz")
-        with pytest.raises(InputError, match="format: expected one of spacy, .*, jsonl"):
+        with pytest.raises(InputError, match=r"format: expected one of spacy, .*, jsonl"):
             read("a.txt", "excel")
 
     def test_options(self):

@@ -320,6 +320,7 @@ def test_brat_needs_names(tmp_path):
     [
         ("doccano", doccano()),
         ("doccano", '{"text": "Ann", "entities": [{"id": 1, "start_offset": 0, "end_offset": 3, "label": "P"}]}'),
+        ("doccano", '[{"text": "A", "label": [{"start": 0, "end": 1, "labels": ["P"]}] }, {"text": "", "label": []}]'),
         ("spacy", doccano("entities")),
         ("spacy", '{"text": "Ann", "entities": []}'),
         ("spacy", '[{"text": "Ann", "spans": [{"text": "Ann", "start": 0, "end": 3, "label": "P"}]}]'),
