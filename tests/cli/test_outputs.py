@@ -92,7 +92,16 @@ TEXTS = {
         "name",
         "names",
     ),
-    *("source_format", "target_format", "dtype", "early_stopping", "comment", "tokenizer", "on_misaligned"),
+    *(
+        "source_format",
+        "target_format",
+        "dtype",
+        "early_stopping",
+        "comment",
+        "sheet",
+        "tokenizer",
+        "on_misaligned",
+    ),
 }
 FOLDERS = {"checkpoint", "output_dir", "to"}  # `to` of predict is a format
 NUMBERS = {bool, int, float}
