@@ -8,6 +8,8 @@ import pytest
 
 import crfqn
 from crfqn.readers import read, write
+from crfqn.recipes.finding import recipe_of_options
+from crfqn.recipes.shards import prepare_shards
 
 NAMES = {"Ann Lee": "PER", "Bob": "PER", "Rome": "LOC", "New York": "LOC"}
 TEXTS = [
@@ -135,6 +137,19 @@ def test_test_and_dev_files_are_cut_by_the_same_tokenizer(here, tmp_path, train)
     assert here("train", "--data", "train-doccano.json", *options).returncode == 0
     done = here("predict", "windows.crfqn", "test.jsonl", "--json")
     assert json.loads(done.stdout)["tokens"] == ["Ann", "Lee", "ca", "n't", "see", "Rome"]
+
+
+def test_several_files_are_cut_by_one_tokenizer(here, tmp_path, train, monkeypatch):
+    train("doccano")
+    (tmp_path / "more.jsonl").write_text(json.dumps(record("Ann Lee can't see Rome")) + "\n", "utf-8")
+    options = "--l1", "0.01", "-q", "-o", "names.crfqn"
+    assert here("train", "--data", "train-doccano.json", "--data", "more.jsonl", *options).returncode == 0
+    tokens = json.loads(here("predict", "names.crfqn", "more.jsonl", "--json").stdout)["tokens"]
+    assert tokens == ["Ann", "Lee", "ca", "n't", "see", "Rome"]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(crfqn.errors.InputError, match=r"one tokenizer for all files \(--tokenizer NAME\)"):
+        prepare_shards(recipe_of_options("more.jsonl"))
+    assert prepare_shards(recipe_of_options("more.jsonl", tokenizer="penn")).is_sharded
 
 
 def test_what_is_wrong_is_said(here, tmp_path, train):
