@@ -503,7 +503,7 @@ def input_with_dense(input: Input, model: LoadedModel, path: Path, dense: Path |
     InputError for a model with a dense block and no file, unless the items may have vectors themselves, or without a
     dense block and a file.
     """
-    may_have_vectors = input.format is not None and FORMATS[input.format].holds_nested
+    may_have_vectors = bool(input.format) and find_format(input.format).holds_nested
     if dense is None and (not model.n_dense_ or may_have_vectors):
         return input
     if dense is None:

@@ -84,7 +84,7 @@ FORMAT = Format(
     (SEQUENCES, DOCUMENTS, ROWS),
     read_workbook,
     None,
-    begins=lambda lines: find_binary("".join(lines).encode()) is WORKBOOK,
+    begins=lambda lines: find_binary("".join(lines).encode(errors="replace")) is WORKBOOK,
     names_columns=True,
     features=TABLE_FEATURES,
     titles=workbook_titles,
