@@ -183,10 +183,16 @@ def test_a_wrong_record_is_named(line, message):
         read_lines(doccano(), line)
 
 
-def test_unknown_spans_and_refused_answers_are_no_labels():
+def test_unknown_spans_are_no_labels_and_refused_answers_no_items():
     refused = '{"text": "Ann", "spans": [{"start": 0, "end": 3, "label": "P"}], "answer": "reject"}'
-    data = read_lines('{"text": "Ann saw"}', refused, format="spacy")
-    assert data.labels == [["", ""], [""]]
+    accepted = '{"text": "no one", "answer": "accept"}'
+    lines = '{"text": "Ann saw"}', refused, accepted
+    with pytest.warns(
+        TokenWarning, match="rejected or ignored records left out: 1, first the stream, line 2"
+    ):
+        data = read_lines(*lines, format="spacy")
+    assert (data.labels, data.places.where(1)) == ([["", ""], ["O", "O"]], "the stream, line 3")
+    assert read_lines(*lines, format="spacy", reads_spans=False).n_items == 3
 
 
 def test_label_studio_counts_characters_and_once_counted_units(tmp_path):
