@@ -350,34 +350,77 @@ def list_transitions(here, there, p, neighbours, owners, starts, places, ends, f
 def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, model):
     """model += sum_t share_t (v' C_t v + C_t(k, k') C_{t+1}(l, l')) for all pairs of edges (k, l), (k', l').
 
-    For two outgoing edges all but the last terms of the two products cancel; the loop over `other` adds these.
+    For two outgoing edges all but the last terms of the two products cancel: these are added for edges to the same
+    state.
 
     outgoing, incoming : TransitionCounts, edges whose first or whose second state is at the position
     here, after : float64 (K, S), marginals of the positions and of the next ones
     shares : float64 (S,); model : float64 (E, E)
     """
+    mixed = np.zeros(model.shape)  # of outgoing with incoming edges, whose transpose is added at the end
+    heads, following = np.empty(here.shape[0], np.int64), np.empty(model.shape[0], np.int64)
     for t in range(shares.size):
-        for o in range(outgoing.ends[t], outgoing.ends[t + 1]):
+        begin = outgoing.ends[t]
+        heads[:] = -1  # the last outgoing edge to each state; `following` has the one before
+        for o in range(begin, outgoing.ends[t + 1]):
+            to = seconds[outgoing.edges[o]]
+            following[o - begin], heads[to] = heads[to], o
+        for o in range(begin, outgoing.ends[t + 1]):
             e, k, mean = outgoing.edges[o], outgoing.here[o], outgoing.mean[o]
             to = seconds[e]
             model[e, e] += shares[t] * mean
-            for other in range(outgoing.ends[t], outgoing.ends[t + 1]):
+            other = heads[to]
+            while other >= 0:
                 e_2 = outgoing.edges[other]
-                if seconds[e_2] == to:
-                    if firsts[e_2] == k and e_2 != e:  # the same transition, of another feature
-                        model[e, e_2] += shares[t] * mean
-                    model[e, e_2] -= shares[t] * after[to, t] * here[k, t] * here[firsts[e_2], t]
+                if firsts[e_2] == k and e_2 != e:  # the same transition, of another feature
+                    model[e, e_2] += shares[t] * mean
+                model[e, e_2] -= shares[t] * after[to, t] * here[k, t] * here[firsts[e_2], t]
+                other = following[other - begin]
             for i in range(incoming.ends[t], incoming.ends[t + 1]):
-                e_2 = incoming.edges[i]
                 joint = mean * incoming.q[i] if incoming.here[i] == k else 0.0
-                product = shares[t] * (joint - mean * incoming.mean[i])
-                model[e, e_2] += product
-                model[e_2, e] += product
+                mixed[e, incoming.edges[i]] += shares[t] * (joint - mean * incoming.mean[i])
         for i in range(incoming.ends[t], incoming.ends[t + 1]):
             e, k, mean = incoming.edges[i], incoming.here[i], incoming.mean[i]
             for other in range(incoming.ends[t], incoming.ends[t + 1]):
                 joint = mean * incoming.q[other] if incoming.here[other] == k else 0.0
                 model[e, incoming.edges[other]] += shares[t] * (joint - mean * incoming.mean[other])
+    for e in range(model.shape[0]):
+        for e_2 in range(model.shape[0]):
+            model[e, e_2] += mixed[e, e_2] + mixed[e_2, e]
+
+
+@kernel(sums=IN_ORDER)
+def add_edge_columns(outgoing, incoming, states, here, roots, bounds, rows, sums):
+    """sums[e, a] += sum_t rows[t, a] p_t(k) (v_t(k) - mean_t) roots[t], k the state of node a, for the edges e.
+
+    states, bounds : int (M,), (M + 1,): the nodes of state states[i] are bounds[i] ... bounds[i + 1] - 1
+    here : float64 (K, S), marginals of the positions; roots : float64 (S,), square roots of their shares
+    rows : float32 (S, n), the features of the nodes; sums : float32 (E, n)
+    """
+    mean, own = np.zeros(sums.shape[0]), np.zeros(sums.shape[0])
+    for t in range(roots.size):
+        for lists in (outgoing, incoming):
+            for i in range(lists.ends[t], lists.ends[t + 1]):
+                mean[lists.edges[i]] += lists.mean[i]
+        for m in range(states.size):
+            scale = roots[t] * here[states[m], t]
+            for lists in (outgoing, incoming):
+                for i in range(lists.ends[t], lists.ends[t + 1]):
+                    own[lists.edges[i]] = -mean[lists.edges[i]]
+            for lists in (outgoing, incoming):
+                for i in range(lists.ends[t], lists.ends[t + 1]):
+                    if lists.here[i] == states[m]:
+                        own[lists.edges[i]] += lists.q[i]
+            for lists in (outgoing, incoming):
+                for i in range(lists.ends[t], lists.ends[t + 1]):
+                    e = lists.edges[i]
+                    factor, own[e] = np.float32(own[e] * scale), 0.0  # an edge may be in both lists
+                    if factor != 0.0:
+                        for a in range(bounds[m], bounds[m + 1]):
+                            sums[e, a] += factor * rows[t, a]
+        for lists in (outgoing, incoming):
+            for i in range(lists.ends[t], lists.ends[t + 1]):
+                mean[lists.edges[i]] = 0.0
 
 
 @kernel(sums=IN_ORDER)

@@ -170,24 +170,21 @@ def dense_model(
         below = slice(bounds[states[part]], bounds[states[part] + 1])
         rows = x[feature_row[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * complements[part])
         model[below, below] = rows @ rows.T
-        for state in states[np.isin(states, ancestors.with_state(states[part]))]:
+        for state in ancestors.with_state(states[part]):
             above = slice(bounds[state], bounds[state + 1])
-            if above != below:
-                block = (
-                    with_p[below] @ (x[feature_row[above]] * complements[np.searchsorted(states, state)]).T
-                )
+            if above != below and above.start < above.stop:
+                q = complements[np.searchsorted(states, state)]
+                block = with_p[below] @ (x[feature_row[above]] * q).T
                 model[below, above], model[above, below] = block, block.T
 
     n_operations = n * n * sampled.size / 16.0  # some 16 float32 products a nanosecond
     pool.each(len(tiles), multiply, n_operations)
     pool.each(states.size, write_joint, n_operations)
     if split.edges.size:
-        edges, rows = EdgeModel(marginals, split.edges, sampled, c), x[feature_row]
+        edges = EdgeModel(marginals, split.edges, sampled, c)
         edge_rows = slice(split.n_nodes, None)  # the last ones
-        for state in states:
-            of_state = slice(bounds[state], bounds[state + 1])
-            block = rows[of_state] @ edges.with_nodes(state).astype(np.float32)
-            model[of_state, edge_rows], model[edge_rows, of_state] = block, block.T
+        model[edge_rows, : split.n_nodes] = block = edges.with_nodes(split, x[feature_row])
+        model[: split.n_nodes, edge_rows] = block.T
         model[edge_rows, edge_rows] = edges.with_edges()
     return scale_to_diagonal(model, diagonal)
 
@@ -197,7 +194,7 @@ def scale_to_diagonal(model: NDArray[np.float32], diagonal: NDArray[np.float64])
     scale = diagonal_scale(np.diagonal(model).astype(np.float64), diagonal)
     model *= scale[:, None]
     model *= scale
-    model[np.diag_indices_from(model)] = diagonal
+    np.fill_diagonal(model, diagonal)
     return model
 
 

@@ -16,26 +16,25 @@ states, S sampled, E' edges of the model.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.kernels.curvature import (
     TransitionCounts,
+    add_edge_columns,
     add_edge_products,
     count_transitions,
     edge_curvatures,
     list_transitions,
 )
 from crfqn.kernels.taxonomy import add_marginal_variance
+from crfqn.objectives.linear.feature_map import CoordinateParts
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.structures.contexts import Occurrences
 from crfqn.threads import N_PARTS, cut_into_parts
-
-Sparse: TypeAlias = scipy.sparse.csr_array
 
 
 class Marginals:
@@ -60,7 +59,7 @@ class Marginals:
         """Return P(state) of some states (ascending) at some positions, (states, positions); 0 at weight 0."""
         owner = self.part
         inverse = owner.inverse_weights[positions]
-        p = self.residual[np.ix_(states, positions)]
+        p = self.residual[states[:, None], positions]
         p *= inverse
         if states.size == 0:
             return p
@@ -184,38 +183,15 @@ class EdgeModel:
         states, positions = here[edges], np.repeat(np.arange(ends.size - 1), np.diff(ends))
         return TransitionCounts(ends, edges, states, q, self.here[states, positions] * q)
 
-    @cached_property
-    def mean(self) -> Sparse:
-        """The mean of v over the states of each position, (S, E')."""
-        outgoing, incoming = (
-            scipy.sparse.csr_array(
-                (lists.mean, lists.edges, lists.ends), (lists.ends.size - 1, self.firsts.size)
-            )
-            for lists in (self.outgoing, self.incoming)
-        )
-        return outgoing + incoming
-
-    @cached_property
-    def _places(self) -> list[NDArray[np.intp]]:
-        """The indices of the entries of outgoing and of incoming edges among the entries of the mean."""
-        n = self.firsts.size
-
-        def keys(ends: NDArray, edges: NDArray) -> NDArray[np.int64]:
-            return np.repeat(np.arange(ends.size - 1) * n, np.diff(ends)) + edges
-
-        among = keys(self.mean.indptr, self.mean.indices)
-        return [
-            np.searchsorted(among, keys(lists.ends, lists.edges)) for lists in (self.outgoing, self.incoming)
-        ]
-
-    def with_nodes(self, state: int) -> Sparse:
-        """Return the factors of sqrt(share_t) x_t in the edges' covariance with the weights of a state, (S, E')."""
-        mean, values = self.mean, -self.mean.data
-        for lists, places in zip((self.outgoing, self.incoming), self._places, strict=True):
-            is_own = lists.here == state
-            values[places[is_own]] += lists.q[is_own]
-        values *= np.repeat(np.sqrt(self.shares) * self.here[state], np.diff(mean.indptr))
-        return scipy.sparse.csr_array((values, mean.indices, mean.indptr), mean.shape)
+    def with_nodes(self, nodes: CoordinateParts, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the edge-node block of the model, (E', n); rows : (n, S), sqrt(share_t) x_t of the nodes' features."""
+        states, first = np.unique(nodes.states, return_index=True)
+        out = np.zeros((self.firsts.size, nodes.n_nodes), np.float32)
+        add_edge_columns(
+            self.outgoing, self.incoming, states, self.here, np.sqrt(self.shares), np.append(first, nodes.n_nodes),
+            np.ascontiguousarray(rows.T), out,
+        )  # fmt: skip
+        return out
 
     def with_edges(self) -> NDArray[np.float64]:
         """Return the edge-edge block of the model, (E', E'): C_t at v, and C_t(k, k') C_{t+1}(l, l')."""
