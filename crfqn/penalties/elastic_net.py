@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.kernels.coordinate_descent import Subproblem, descend
 from crfqn.penalties.factors import FeatureFactors
-from crfqn.penalties.penalty import NO_RIDGE, LocalPenalty, Partition, Penalty, Ridge
+from crfqn.penalties.penalty import NO_RIDGE, LocalPenalty, Penalty, Ridge
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class ElasticNet(Penalty):
 
     def at(self, coords: Coords) -> LocalElasticNet:
         l1 = self.l1_of(coords)
-        return LocalElasticNet(Partition.single(coords.size), l1, l1, self.l2_of(coords))
+        return LocalElasticNet(l1, l1, self.l2_of(coords))
 
     def screen(self, point: Any) -> Screening:
         """Return the coordinates that have a weight or |gradient| > l1, and those of the ridge; unpenalised ones may be
@@ -54,7 +54,6 @@ class ElasticNet(Penalty):
 class LocalElasticNet(LocalPenalty):
     """The elastic net at n coordinates, which are a block each; threshold : l1."""
 
-    blocks: Partition
     threshold: Vector
     l1: Vector
     l2: Vector

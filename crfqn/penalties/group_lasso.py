@@ -144,7 +144,7 @@ class LocalGroupLasso(LocalPenalty):
     is_linf: ClassVar[bool] = False
     dual_order: ClassVar[int] = 2
 
-    blocks: Partition
+    blocks: Partition = field()  # without the default of the base
     threshold: Vector
     l1: Vector
     group: Vector

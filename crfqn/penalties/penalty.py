@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import partialmethod
+from functools import cached_property, partialmethod
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -104,8 +104,8 @@ class PenalisedRows(NamedTuple):
 class LocalPenalty:
     """Base of a penalty at n coordinates: what depends on them, but not on the weights, is computed once.
 
-    blocks : the weights of a block leave zero together or not at all, when their `dual_norm(w, g)`, (n,), which is
-        infinite if the block is not zero, exceeds `threshold`, (n,)
+    blocks : a block of each coordinate by default; the weights of a block leave zero together or not at all, when their
+        `dual_norm(w, g)`, (n,), which is infinite if the block is not zero, exceeds `threshold`, (n,)
     l1, l2 : the strengths, by block; group : those of the norms of groups
     value(w), violation(w, g), largest_violation(w, g), conjugate(g), prox(w, step) : as of `Penalty`
     largest_scale(g) : the largest s <= 1 with which s g is feasible
@@ -113,7 +113,6 @@ class LocalPenalty:
     descend(problem, d, base_d) : coordinate descent on a quadratic model (`kernels/coordinate_descent.py`)
     """
 
-    blocks: Partition
     threshold: Vector
     l1: Vector
     l2: Vector
@@ -128,6 +127,8 @@ class LocalPenalty:
     gradient: Callable[[Vector], Vector]
     hessian_times: Callable[[Vector, Vector], Vector | None]
     descend: Callable[[Subproblem, Vector, NDArray[np.float32]], int]
+
+    blocks = cached_property(lambda self: Partition.single(self.l1.size))
 
 
 class Penalty:

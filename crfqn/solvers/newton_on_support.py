@@ -19,10 +19,12 @@ directions, and tries the minima of the quadratic model there, from long steps t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.penalties.penalty import LocalPenalty
 from crfqn.result import Status
 from crfqn.solvers.line_search import VALUE_ROUNDING, HiddenDecrease, backtracking, is_hidden
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
@@ -60,21 +62,23 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
     penalty no derivatives (the maximum norm of rows), or the point cannot be improved."""
     if not is_small(objective, penalty, point):
         return None
-    here = first = screen_point(penalty, point)
-    hessian: Hessian | None = None
+    here = first = screen_point(penalty, point, proves_bound=False)
+    support, hessian = on_support(here), None
     for _ in range(MAX_NEWTON_STEPS):
         if here.violation <= ROUNDING_OF_GRADIENT * np.abs(here.g).max(initial=0.0):
             break
         better = enter_zeros(objective, here)
         if better is None and hessian is not None:
-            better = newton_step(objective, here, hessian)
+            better = newton_step(objective, here, support, hessian)
         if better is None:
-            hessian = form_hessian(objective, here)
-            better = None if hessian is None else newton_step(objective, here, hessian)
+            hessian = form_hessian(objective, here, support)
+            better = None if hessian is None else newton_step(objective, here, support, hessian)
         if better is None:
             break
-        hessian, here = None if hessian is None else hessian.corrected(here, better), better
-    return None if here is first else here
+        before, support = support, on_support(better)
+        is_slow = better.violation > MAX_RATIO_FOR_BFGS * here.violation
+        hessian, here = None if hessian is None or is_slow else hessian.corrected(before, support), better
+    return None if here is first else screen_point(penalty, here.point)
 
 
 def is_small(objective: Objective, penalty: Penalty, point: Point) -> bool:
@@ -95,48 +99,60 @@ class Hessian:
     coords: Coords
     matrix: NDArray[np.float64]
 
-    def corrected(self, before: ScreenedPoint, after: ScreenedPoint) -> Hessian | None:
+    def corrected(self, before: Support, after: Support) -> Hessian | None:
         """Return the matrix for the next step; None if it must be formed there."""
-        coords, w, slopes = on_support(after)
-        is_slow = after.violation > MAX_RATIO_FOR_BFGS * before.violation
-        if is_slow or not np.array_equal(coords, self.coords):
+        if not np.array_equal(after.coords, self.coords):
             return None
-        _, w_before, slopes_before = on_support(before)
-        s, y = w - w_before, slopes - slopes_before
+        s, y = after.w - before.w, after.slopes - before.slopes
         image = self.matrix @ s
         if not min(float(s @ y), float(s @ image)) > 0:
             return None
         change = np.outer(y, y / (s @ y)) - np.outer(image, image / (s @ image))
-        return Hessian(coords, self.matrix + change)
+        return Hessian(after.coords, self.matrix + change)
 
 
-def on_support(here: ScreenedPoint) -> tuple[Coords, Vector, Vector]:
-    """Return the coordinates that Newton's method moves, their weights, and the gradient of the whole objective."""
+class Support(NamedTuple):
+    """The coordinates that Newton's method moves, their weights and the gradient of the whole objective, all (n,), and
+    the penalty there."""
+
+    coords: Coords
+    w: Vector
+    slopes: Vector
+    local: LocalPenalty
+
+
+def on_support(here: ScreenedPoint) -> Support:
+    """Return the coordinates that are not zero or not penalised."""
     inside = np.flatnonzero((here.w != 0) | here.penalty.is_smooth(here.coords))
     coords, w = here.coords[inside], here.w[inside]
-    return coords, w, here.g[inside] + here.penalty.at(coords).gradient(w)
+    local = here.penalty.at(coords)
+    return Support(coords, w, here.g[inside] + local.gradient(w), local)
 
 
-def form_hessian(objective: Objective, here: ScreenedPoint) -> Hessian | None:
+def form_hessian(objective: Objective, here: ScreenedPoint, support: Support) -> Hessian | None:
     """Return the Hessian at a point; None if it takes too many operations, or if there is none."""
-    coords, w, _ = on_support(here)
-    n, local = coords.size, here.penalty.at(coords)
+    coords, w, _, local = support
+    n = coords.size
     if n == 0 or newton_operations(objective, n) > MAX_OPERATIONS:
         return None
-    columns = [column for one in np.eye(n) if (column := local.hessian_times(w, one)) is not None]
-    model = here.point.hessian_model(coords, objective.n_positions, n) if columns else None
+    if here.penalty.is_separable:  # the Hessian is diagonal
+        rows = [np.diag(second) for second in [local.hessian_times(w, np.ones(n))] if second is not None]
+    else:
+        rows = [row for one in np.eye(n) if (row := local.hessian_times(w, one)) is not None]
+    model = here.point.hessian_model(coords, objective.n_positions, n) if rows else None
     if model is None:
         return None
     loss_hessian = model if isinstance(model, np.ndarray) else model.toarray()
-    return Hessian(coords, loss_hessian.astype(np.float64) + np.stack(columns))
+    return Hessian(coords, loss_hessian.astype(np.float64) + np.vstack(rows))
 
 
-def newton_step(objective: Objective, here: ScreenedPoint, hessian: Hessian) -> ScreenedPoint | None:
+def newton_step(
+    objective: Objective, here: ScreenedPoint, support: Support, hessian: Hessian
+) -> ScreenedPoint | None:
     """Return the first point among w + d, w + d / 2, ... that is accepted; None if there is none."""
-    coords, w, slopes = on_support(here)
+    coords, w, slopes, local = support
     if not np.array_equal(coords, hessian.coords):
         return None
-    local = here.penalty.at(coords)
     for ridge in RIDGES_OF_HESSIAN:
         d = -solve_with_ridge(hessian.matrix, slopes, ridge)
         slope = float(slopes @ d)
@@ -170,7 +186,7 @@ def solve_with_ridge(hessian: NDArray[np.float64], slopes: Vector, ridge: float)
     diagonal = np.diagonal(hessian)
     scale = np.divide(1.0, np.sqrt(np.abs(diagonal)), out=np.zeros(slopes.size), where=diagonal > 0)
     scaled = hessian * scale[:, None] * scale
-    scaled[np.diag_indices_from(scaled)] = 1.0 + ridge
+    np.fill_diagonal(scaled, 1.0 + ridge)
     return scale * np.linalg.solve(scaled, scale * slopes)
 
 
@@ -198,7 +214,7 @@ def accepted(
     w = here.w.copy()
     w[np.searchsorted(here.coords, coords)] = v
     used = np.flatnonzero(w)
-    trial = screen_point(here.penalty, objective.at(here.coords[used], w[used]))
+    trial = screen_point(here.penalty, objective.at(here.coords[used], w[used]), proves_bound=False)
     unseen = ROUNDINGS_OF_SUM * VALUE_ROUNDING * abs(here.value)
     if not trial.value <= here.value + unseen:
         return None

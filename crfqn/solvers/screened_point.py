@@ -56,7 +56,7 @@ class ScreenedPoint:
         """The objective at the point, penalty included."""
         return self.point.value + self.penalty_value
 
-    @property
+    @cached_property
     def violation(self) -> float:
         """The largest KKT violation among the coordinates (M of Algorithm 2 of Zhong et al.)."""
         return self.local.largest_violation(self.w, self.g)
@@ -87,6 +87,7 @@ class ScreenedPoint:
         """Keep the coordinates of a mask, (n,), in place."""
         self.coords, self.w, self.g = self.coords[keep], self.w[keep], self.g[keep]
         self.local = self.penalty.at(self.coords)
+        self.violation = self.local.largest_violation(self.w, self.g)
 
     def way_to(self, w: Vector, origin: Point | None = None) -> Ray:
         """Return the ray that reaches the weights `w` at length 1, from the point or another `origin`."""
@@ -109,13 +110,20 @@ class ScreenedPoint:
         before, g = self.g, trial.gradient(self.coords)
         self.point, self.w, self.g = trial, self.w + step, g
         self.penalty_value = self.local.value(self.w)
+        self.violation = self.local.largest_violation(self.w, g)
         return g - before
 
 
-def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> ScreenedPoint:
-    """Scan the full gradient; `also` : sorted coordinates to include, even if they stay zero."""
+def screen_point(
+    penalty: Penalty, point: Point, also: Coords = NO_COORDS, proves_bound: bool = True
+) -> ScreenedPoint:
+    """Scan the full gradient.
+
+    also : sorted coordinates to include, even if they stay zero
+    proves_bound : whether to compute the lower bound that the scan proves
+    """
     screening = penalty.screen(point)
-    bound = best_bound(point, penalty, screening).dual_value
+    bound = best_bound(point, penalty, screening).dual_value if proves_bound else -np.inf
     return ScreenedPoint(penalty, point, *may_move(penalty, point, screening, also), bound)
 
 

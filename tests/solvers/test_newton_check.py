@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, load
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers import stopping
+from crfqn.solvers import newton_on_support, screened_point, stopping
+from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.newton_on_support import newton_check
 from crfqn.solvers.screened_point import screen_point
 
@@ -106,6 +107,29 @@ def test_all_directions_lead_to_the_optimum(name, strengths):
     again, won = newton_check(there, 1e-4, n_features * n_states)
     assert again is there
     assert won == 0.0
+
+
+@pytest.mark.parametrize("strengths", [(0.3, 0.5, 0.0), (0.1, 0.1, 0.5)], ids=["elastic net", "rows"])
+def test_newtons_steps_prove_one_bound_at_their_end(monkeypatch, strengths):
+    """Bounds of the points between are not used, and take longer than a pass over few items."""
+    problem, (l1, l2, group) = make_problem("logistic"), strengths
+    shape = {"n_features": problem.x.shape[1], "n_states": problem.n_states}
+    penalty = GroupLasso(group, l1, l2, **shape) if group else ElasticNet(l1=l1, l2=l2)
+    start = point_at(problem, weights_like(problem, scale=0.1))
+    bounds = []
+
+    def counted(*arguments):
+        bounds.append(best_bound(*arguments))
+        return bounds[-1]
+
+    monkeypatch.setattr(screened_point, "best_bound", counted)
+    solved = newton_on_support.newton_on_support(start.objective, penalty, start)
+    assert [bound.dual_value for bound in bounds] == [solved.dual_value]
+    assert 0 <= solved.value - solved.dual_value <= 0.01 * solved.value
+    assert solved.value < screen_point(penalty, start).value
+    before = start.objective.n_passes
+    assert screen_point(penalty, solved.point).dual_value == solved.dual_value
+    assert start.objective.n_passes == before  # the point keeps its evaluation
 
 
 def test_an_estimate_does_not_end_what_the_largest_sizes_of_rows_hide():

@@ -31,7 +31,7 @@ NO_INDICES, NO_DATA = np.empty(0, np.int32), np.empty(0, np.float32)
 def add_to_diagonal(matrix: Matrix, numbers: Vector) -> None:
     """Add to the diagonal of a dense or compressed matrix, in place."""
     if isinstance(matrix, np.ndarray):
-        matrix[np.diag_indices_from(matrix)] += numbers.astype(np.float32)
+        np.fill_diagonal(matrix, matrix.diagonal() + numbers.astype(np.float32))
     else:
         matrix.setdiag(matrix.diagonal() + numbers.astype(np.float32))
 
@@ -102,10 +102,9 @@ class CompactBFGS:
         self.y = np.vstack([self.y[first:], y])
         self.base_s = np.vstack([self.base_s[first:], base_s])
         # s has zeros at the coordinates that have left, so that these are the products of the whole vectors.
-        self.s_y = np.pad(self.s_y[first:, first:], (0, 1))
-        self.s_y[:, -1], self.s_y[-1] = self.s @ y, self.y @ s
-        self.s_base_s = np.pad(self.s_base_s[first:, first:], (0, 1))
-        self.s_base_s[:, -1] = self.s_base_s[-1] = self.base_s @ s
+        s_base_s = self.base_s @ s
+        self.s_y = bordered(self.s_y[first:, first:], self.s @ y, self.y @ s)
+        self.s_base_s = bordered(self.s_base_s[first:, first:], s_base_s, s_base_s)
         self._refresh()
         return True
 
@@ -146,13 +145,23 @@ class CompactBFGS:
             return
         inner = self.s_y
         lower = np.tril(inner, -1)
-        middle = np.block([[self.s_base_s, lower], [lower.T, -np.diag(np.diag(inner))]])
+        middle = np.zeros((2 * n_pairs, 2 * n_pairs))
+        middle[:n_pairs, :n_pairs], middle[:n_pairs, n_pairs:] = self.s_base_s, lower
+        middle[n_pairs:, :n_pairs], diagonal = lower.T, np.append(self.s_base_s.diagonal(), -inner.diagonal())
+        np.fill_diagonal(middle, diagonal)
         self.q = np.empty((self.diagonal.size, 2 * n_pairs))
         self.q[:, :n_pairs], self.q[:, n_pairs:] = self.base_s.T, self.y.T
         # With a unit diagonal the inverse is accurate even if pairs differ by orders of magnitude.
-        scale = 1.0 / np.sqrt(np.abs(np.diag(middle)))
+        scale = 1.0 / np.sqrt(np.abs(diagonal))
         inverse = np.linalg.inv(middle * scale[:, None] * scale) * scale[:, None] * scale
         self.q_hat = self.q @ np.ascontiguousarray(inverse.T)
+
+
+def bordered(matrix: Vector, column: Vector, row: Vector) -> Vector:
+    """Return a square matrix with another column and row at its end; their last entries are the same number."""
+    larger = np.empty((row.size, row.size))
+    larger[:-1, :-1], larger[:, -1], larger[-1] = matrix, column, row
+    return larger
 
 
 def submatrix(matrix: NDArray[np.float32], places: NDArray[np.intp]) -> NDArray[np.float32]:
