@@ -122,6 +122,7 @@ FORMAT = Format(
     reader_of(_texts, "tasks of Label Studio"),
     write_label_studio,
     begins=_begins,
+    names_columns=True,
     is_unicode=True,
     takes_scores=True,
     is_uncut=True,

@@ -152,6 +152,7 @@ def _spans_format(name: str, title: str, keys: Sequence[str]) -> Format:
         cut_json_lines,
         begins=partial(_begins, keys),
         item_end="an array of objects is read as a whole: write an object a line",
+        names_columns=True,
         is_unicode=True,
         is_uncut=True,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, groupby, zip_longest
+from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,11 +142,8 @@ def reader_of(
         if has_tokens:
             return Labeled(inputs, labels, places=places, records=records)
         inputs.tokenizer = chosen
-        starts = ([start for start, _ in offsets[1:]] for offsets in tokens)
         inputs.blanks = [
-            start is None or end < start
-            for offsets, of_next in zip(tokens, starts, strict=True)
-            for (_, end), start in zip_longest(offsets, of_next)
+            not item.text[b : b + 1].strip() for item, of in zip(items, tokens, strict=True) for _, b in of
         ]
         texts_of_items, spans = [item.text for item in items], [[*offsets] for offsets in tokens]
         return Labeled(inputs, labels, places=places, spans=spans, texts=texts_of_items, records=records)

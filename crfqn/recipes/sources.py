@@ -34,7 +34,7 @@ from crfqn.errors import (
 from crfqn.messages import Where, numbered, places_among, shorten
 from crfqn.readers import conll
 from crfqn.readers.datasets import Dataset, dataset
-from crfqn.readers.format import DOCUMENTS
+from crfqn.readers.format import SEQUENCES
 from crfqn.readers.labelled_items import Documents, Labeled, LabelledItems
 from crfqn.readers.labelled_text import RAW_FORMAT
 from crfqn.readers.registry import (
@@ -247,23 +247,29 @@ def format_of_new(
     If the name indicates the same format as that of the training file, it is the format of the training file.
     """
     named, of_training = format_of_name(path), format_of(recipe)
-    if named is not None and recipe.structure.kind == "chain":
-        row = FORMATS[named]
-        if row.kind_of is not None and lines and row.kind_of(shown_name(path), lines)[0] == DOCUMENTS:
-            alike = (
-                one for one in FORMATS.values() if one.is_uncut and {*one.extensions} & {*row.extensions}
-            )
-            return next((one.name for one in alike), named)  # texts without labels
     if named is not None:
-        return of_training if named == format_of_name(*recipe.data.names("train")[:1]) else named
+        named = of_training if named == format_of_name(*recipe.data.names("train")[:1]) else named
+        return _of_items(recipe, named, shown_name(path), lines)
     kind = recipe.features.kind
     if columns is not None and kind != "table":
-        return format_of_columns(lines, columns, labels, of_training)
+        named = format_of_columns(lines, columns, labels, of_training)
+        return _of_items(recipe, named, shown_name(path), lines)
     format = sniff(lines, formats_with(kind))
     delimiter = find_format(format).delimiter if format else ""
     if kind == "text" and recipe.data.header and delimiter:
         format = format if {*TEXT_TITLES, recipe.data.text} & {*titles(lines, delimiter)} else None
     return format or (of_training if kind in ("table", "attributes") or not lines else OF_FEATURES[kind])
+
+
+def _of_items(recipe: Recipe, format: str, shown: str, lines: Sequence[str]) -> str:
+    """Return the format or, for a model of sequences if the lines are documents in it, that of texts to be cut."""
+    row = FORMATS[format]
+    if recipe.structure.kind != "chain" or row.kind_of is None or not lines:
+        return format
+    if row.kind_of(shown, lines)[0] == SEQUENCES:
+        return format
+    alike = (one.name for one in FORMATS.values() if one.is_uncut and {*one.extensions} & {*row.extensions})
+    return next(alike, format)
 
 
 def format_of_columns(

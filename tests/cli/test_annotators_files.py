@@ -91,6 +91,12 @@ def test_texts_without_labels_become_predictions(here, tmp_path, train):
     assert [*map(json.loads, lines)] == expected
     lines = here("predict", "names.crfqn", "new.jsonl", "--to", "doccano").stdout.splitlines()
     assert [*map(json.loads, lines)] == [one | {"id": n} for n, one in enumerate(expected, start=3)]
+    piped = here(
+        "predict", "names.crfqn", "--to", "doccano", input=(tmp_path / "new.jsonl").read_text("utf-8")
+    )
+    assert piped.stdout.splitlines() == lines, piped.stderr
+    piped = here("predict", "names.crfqn", "--to", "doccano", input=piped.stdout)
+    assert piped.stdout.splitlines() == lines, piped.stderr
     assert here("predict", "names.crfqn", "new.txt", "--to", "brat", "--output-dir", "out").returncode == 0
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
         "000001.ann", "000001.txt", "000002.ann", "000002.txt",
