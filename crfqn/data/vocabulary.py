@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, compress, count
 from operator import ne
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.attributes import ATTRIBUTE_SEPARATOR, attributes
-from crfqn.data.tokenizers import Tokenizer
 from crfqn.errors import InputError
+
+if TYPE_CHECKING:
+    from crfqn.data.tokenizers import Tokenizer
 
 UNSEEN = -1  # the column of a name that has none
 # The start of the value in the name of a feature that a dict gives as name and value, `name=value`. A plain name has

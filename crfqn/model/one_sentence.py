@@ -1,46 +1,91 @@
-"""Labels of one sentence of dicts or strings by one function: calls on the usual way take as long as the arithmetic.
+"""Answers for one sentence of dicts or strings by few calls: on the usual way they take as long as the arithmetic.
 
-Labels are those of `NumpyEngine`, bit by bit, since the same functions add up the scores and find the best labelling.
+Labels are those of `NumpyEngine`, bit by bit, and probabilities agree within 1e-12, since the same functions add up the
+scores and do the inference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from crfqn.arrays import NO_VALUES, Vector
 from crfqn.data.token_rows import Rows, plain_columns
-from crfqn.model.sequences import SequenceModel
+from crfqn.data.vocabulary import Pairs
+from crfqn.model.unknown_features import KeyWatches
+from crfqn.model.weights import WeightMatrix
+from crfqn.structures.item_chain import NumpyChain
 
-NO_VALUES = np.empty(0)
 
+@dataclass(frozen=True, eq=False)
+class OneSentence:
+    """Answers for one sentence by a model with named features, without rules, a dense block and bigram features.
 
-def sentence_labeler(model: Any) -> Callable[[Any], list[Any] | None]:
-    """Return a function of a sentence that returns its labels, or None for one in a form that it does not know; it
-    always returns None for models with rules, dense features, bigram features or templates, and for other models."""
-    vocabulary = model.vocabulary if isinstance(model, SequenceModel) else None
-    if (
-        vocabulary is None
-        or vocabulary.encodes_items
-        or model.chain.rules is not None
-        or model.n_dense_
-        or model.bigrams is not None
-        or model.single_runs(None) is not None
-    ):
-        return lambda item: None
-    pairs, watch, labels = model.known_pairs(vocabulary), model.key_watches.look, model.classes_.tolist()
-    find_scores, find_best, label_of = model.weights.scores, model.chain.best_alone, labels.__getitem__
+    Methods take a list of positions, and return None for one in a form that needs the model's methods.
 
-    def label(item: Any) -> list[Any] | None:
-        plain = plain_columns([item], pairs)
-        if plain is None or not plain[0] or max(plain[0]) < 0:  # unknown features are worth a warning
+    pairs : of the features with weights; weights : of the nodes; chain : of the edges
+    label_names : by state; watches : of the keys of dicts; temperature : None without probabilities
+    """
+
+    pairs: Pairs
+    weights: WeightMatrix
+    chain: NumpyChain
+    label_names: list[Any]
+    watches: KeyWatches
+    temperature: float | None
+
+    def labels(self, item: list[Any]) -> list[Any] | None:
+        """Return the best labels; None also for a sentence without known features, which is worth a warning."""
+        scores = self._scores(item)
+        if scores is None:
             return None
-        columns, positions = plain
-        watch((item,))
-        row_ends = np.array([0, *accumulate(map(len, positions))])
-        scores = find_scores(Rows(row_ends, np.array(columns, np.int32), NO_VALUES))
-        return [*map(label_of, find_best(scores).states)]
+        self.watches.look((item,))
+        return [*map(self.label_names.__getitem__, self.chain.best_alone(scores).states)]
 
-    return label
+    def marginals(self, item: list[Any]) -> Vector | None:
+        """Return P(y_t = k | x), (T, K); None also for a model without probabilities."""
+        scores = self._scores(item)
+        if scores is None or self.temperature is None:
+            return None
+        scores = scores / self.temperature
+        return self._tempered.marginals(scores, self._tempered.messages(scores)[0])
+
+    def log_probability(self, item: list[Any], labels: Sequence[Any]) -> float | None:
+        """Return log P(y | x); None also for labels that are unknown or not one for each position."""
+        scores = self._scores(item)
+        if scores is None or self.temperature is None or len(labels) != len(scores):
+            return None
+        try:
+            states = [*map(self._state_of.__getitem__, labels)]
+        except (KeyError, TypeError):
+            return None
+        scores = scores / self.temperature
+        return self._tempered.path_score(scores, states) - self._tempered.messages(scores)[1]
+
+    def _scores(self, item: list[Any]) -> Vector | None:
+        """Return the scores of the labels, (T, K); None for a form that is not known or no known feature."""
+        plain = plain_columns((item,), self.pairs)
+        if plain is None or not plain[0] or max(plain[0]) < 0:
+            return None
+        columns: NDArray[np.int32] = np.frombuffer(array("i", plain[0]), np.int32)
+        row_ends = np.array([0, *accumulate(map(len, plain[1]))])
+        return self.weights.scores(Rows(row_ends, columns, NO_VALUES))
+
+    @cached_property
+    def _tempered(self) -> NumpyChain:
+        """The chain with the scores of edges divided by the temperature."""
+        if self.temperature is None or self.temperature == 1.0:
+            return self.chain
+        return NumpyChain(self.chain.edges / self.temperature)
+
+    @cached_property
+    def _state_of(self) -> dict[Any, int]:
+        """The numbers of the labels."""
+        return dict(zip(self.label_names, range(len(self.label_names)), strict=True))

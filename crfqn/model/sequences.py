@@ -58,6 +58,7 @@ from crfqn.model.explanations import Explanation, TermSum, explanation
 from crfqn.model.label_constraints import LabelConstraints, check_threshold, is_probable
 from crfqn.model.model import Decoding, Model, WeightsByName, read_temperature
 from crfqn.model.numpy_engine import NUMPY, Engine, NumpyItems, rows_of
+from crfqn.model.one_sentence import OneSentence
 from crfqn.model.opened_items import SingleRuns
 from crfqn.model.path_differences import PathDifferences
 from crfqn.model.trained import Trained
@@ -646,6 +647,28 @@ class SequenceModel(Model):
     def chain(self) -> NumpyChain:
         """The chain for inference over single items by numpy."""
         return NumpyChain(self.edges.to_dense(), self.rules_)
+
+    @cached_property
+    def one_sentence(self) -> OneSentence | None:
+        """The fast answers for one sentence, None for a model that does not have them."""
+        vocabulary = self.vocabulary
+        if (
+            vocabulary is None
+            or vocabulary.encodes_items
+            or self.chain.rules is not None
+            or self.n_dense_
+            or self.bigrams is not None
+            or self._single_runs is not None
+        ):
+            return None
+        return OneSentence(
+            self.known_pairs(vocabulary),
+            self.weights,
+            self.chain,
+            self._labels,
+            self.key_watches,
+            self.temperature if self.has_probabilities else None,
+        )
 
     @property
     def names(self) -> Any:

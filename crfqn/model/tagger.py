@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from math import exp
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +21,7 @@ from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
 from crfqn.model.explanations import Explanation
 from crfqn.model.label_constraints import LabelConstraints
-from crfqn.model.one_sentence import sentence_labeler
+from crfqn.model.one_sentence import OneSentence
 from crfqn.model.opening import open_model
 
 
@@ -110,14 +111,13 @@ class Tagger:
 
     def __init__(self, path: ModelSource | None = None) -> None:
         self._opened: Any = None
-        self._label_sentence: Callable[[Any], list[Any] | None] | None = None
         self._own = threading.local()
         if path is not None:
             self.open(path)
 
     def open(self, path: ModelSource) -> Self:
         """Open another model file; errors as in the class. The end of a `with` block closes it."""
-        self._opened, self._label_sentence = self._open(path), None
+        self._opened = self._open(path)
         self._own = threading.local()
         return self
 
@@ -132,13 +132,12 @@ class Tagger:
 
     def close(self) -> None:
         """Release the model."""
-        self._opened = self._label_sentence = None
+        self._opened = None
         self._own = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for pickles and copies: the model, without an item."""
-        state = {name: value for name, value in self.__dict__.items() if name != "_own"}
-        return state | {"_label_sentence": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_own"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _own=threading.local())
@@ -187,15 +186,14 @@ class Tagger:
         InputError
             As in the estimators' `predict`.
         """
-        if type(xseq) is list and known is once is threshold is None:
-            if self._label_sentence is None:
-                self._label_sentence = sentence_labeler(self._model)
-            labels = self._label_sentence(xseq)
+        items = self._item(xseq)
+        is_plain = known is once is threshold is None
+        if is_plain and (sentence := self._sentence_of(items)) is not None:
+            labels = sentence.labels(items[0])
             if labels is not None:
-                self.set(xseq)
                 return labels
         constraints = self._constraints(known, once)
-        return _as_list(self._model.predict(self._item(xseq), **constraints, threshold=threshold))[0]
+        return _as_list(self._model.predict(items, **constraints, threshold=threshold))[0]
 
     def tag_items(
         self,
@@ -212,7 +210,12 @@ class Tagger:
     def probability(self, yseq: object, xseq: object = None) -> float:
         """Return the probability of the labels of a sequence, or of the label of a single item. For a position, None
         means any label, a set any of its labels."""
-        return float(np.exp(self._model.log_likelihood(self._item(xseq), [yseq])[0]))
+        items = self._item(xseq)
+        if isinstance(yseq, (list, tuple)) and (sentence := self._sentence_of(items)) is not None:
+            log_probability = sentence.log_probability(items[0], yseq)
+            if log_probability is not None:
+                return exp(log_probability)
+        return float(np.exp(self._model.log_likelihood(items, [yseq])[0]))
 
     def marginal(self, y: Hashable, pos: int = 0) -> float:
         """Return the probability of a label at a position, from 0, of the item of `set`."""
@@ -229,7 +232,12 @@ class Tagger:
     def marginals(self, xseq: object = None, known: Sequence[Any] | None = None) -> Vector:
         """Return P(y_t = k | x, known), float64 (positions, labels), for a single item (labels,). Parameters and errors
         as in `tag`."""
-        return self._model.predict_marginals(self._item(xseq), **self._constraints(known))[0]
+        items = self._item(xseq)
+        if known is None and (sentence := self._sentence_of(items)) is not None:
+            marginals = sentence.marginals(items[0])
+            if marginals is not None:
+                return marginals
+        return self._model.predict_marginals(items, **self._constraints(known))[0]
 
     def nbest(
         self,
@@ -317,6 +325,11 @@ class Tagger:
         if item is None:
             raise InputError("expected an item first: set(xseq)")
         return self._model.ANSWERS.as_items(self._model, item)
+
+    def _sentence_of(self, items: Any) -> OneSentence | None:
+        """Return the model's fast answers for one sentence if it has them and the only item is a list."""
+        sentence: OneSentence | None = getattr(self._opened, "one_sentence", None)
+        return sentence if sentence is not None and type(items[0]) is list else None
 
     def _constraints(
         self, known: Sequence[Any] | None, once: Collection[Any] | None = None, is_of_one: bool = True

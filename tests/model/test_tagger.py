@@ -96,6 +96,32 @@ def files(tmp_path_factory):
     return found
 
 
+@pytest.mark.parametrize("form", ["dicts", "strings", "numbers", "scheme", "ends", "hinge"])
+def test_the_fast_answers_for_one_sentence_are_those_of_the_methods(files, form):
+    """Sentences as tuples take the way of the model's methods."""
+    estimator, path, new = files[form]
+    for temperature in (None, 2.5):
+        tagger = Tagger(path)
+        if temperature is not None and estimator.loss == "logistic":
+            tagger._opened = tagger._opened.with_temperature(temperature)
+        has_fast_answers = tagger._opened.one_sentence is not None
+        assert has_fast_answers == (form not in ("scheme", "ends"))  # these have rules
+        for item in new:
+            labels = tagger.tag(tuple(item))
+            assert tagger.tag(item) == labels
+            if estimator.loss != "logistic":
+                with pytest.raises(AttributeError):
+                    tagger.marginals(item)
+                continue
+            np.testing.assert_allclose(tagger.marginals(item), tagger.marginals(tuple(item)), atol=1e-12)
+            for answer in (labels, [tagger.labels()[0]] * len(item), [None] * len(item)):
+                expected = tagger.probability(answer, tuple(item))
+                assert tagger.probability(answer, item) == pytest.approx(expected, rel=1e-11, abs=1e-300)
+            for wrong in (labels + labels[:1], ["unknown"] * len(item)):
+                with pytest.raises(InputError):
+                    tagger.probability(wrong, item)
+
+
 @pytest.mark.parametrize("name", [*FORMS, "templates", "hashed", "crfsuite"])
 @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 def test_labels_and_probabilities_are_those_of_the_estimator(files, name):

@@ -71,12 +71,12 @@ def test_many_items_have_the_labellings_of_each_alone(n_states, has_rules):
         assert chain.best(items) == [chain.best([item])[0] for item in items]
 
 
-@pytest.mark.parametrize("size", [1e-3, 300.0, 1e5])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 8.0, 25.0, 60.0, 300.0, 1e5])
 def test_scores_of_any_size(size):
-    """Where scaled messages would underflow the logarithms take over."""
+    """Products are scaled every few positions; where they would underflow, the logarithms take over."""
     random = np.random.default_rng(0)
-    scores, edges = size * random.normal(size=(9, 4)), size * random.normal(size=(4, 4))
-    inference = Chain(np.array([0, 9]), 4).infer(np.ascontiguousarray(scores.T), edges)
+    scores, edges = size * random.normal(size=(400, 4)), size * random.normal(size=(4, 4))
+    inference = Chain(np.array([0, 400]), 4).infer(np.ascontiguousarray(scores.T), edges)
     item = NumpyChain(edges)
     messages, log_partition = item.messages(scores)
     np.testing.assert_allclose(log_partition, inference.log_partition[0], rtol=1e-13)
