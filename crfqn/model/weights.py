@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.arrays import SparseWeights, Vector
+from crfqn.arrays import SparseWeights, Vector, distinct_columns
 from crfqn.data.inputs import SparseMatrix
 from crfqn.data.token_rows import ENTRIES_PER_CHUNK, Rows
 from crfqn.data.vocabulary import UNSEEN
@@ -147,7 +147,7 @@ class WeightMatrix:
     @cached_property
     def features(self) -> NDArray[np.int64]:
         """The features that have weights, sorted."""
-        return np.unique(self.columns).astype(np.int64)
+        return distinct_columns(self.columns)
 
     @cached_property
     def narrow(self) -> WeightMatrix | None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import distinct_columns
 from crfqn.data.encoding import Sequences
 from crfqn.data.templates.batch import (
     NO_NUMBER,
@@ -201,7 +202,7 @@ class Encoder:
         """Return the columns, sorted, of the features of patterns of some kinds."""
         pairs = zip(self.settings.patterns, self.found, strict=False)  # `found` is empty if hashed
         columns = [features.columns for pattern, features in pairs if pattern.kind in kinds]
-        return np.unique(np.concatenate([NO_COLUMNS, *columns]))
+        return distinct_columns(np.concatenate([NO_COLUMNS, *columns]))
 
     def names(self) -> list[str]:
         """Return the names of all columns, which each call makes; InputError if features are hashed."""
