@@ -170,6 +170,9 @@ PENN_RULES, CHARACTER_RULES = "penn", "characters"
 TOKENIZER_NAMES = (UNICODE_RULES, LETTER_RULES, BLANK_RULES, PENN_RULES, CHARACTER_RULES)
 AUTO_TOKENIZER = "auto"  # chosen by the spans of the training texts
 MISALIGNED_RULES = ("error", "expand", "drop")  # for spans that begin or end within a token
+# The n-grams of texts, as scikit-learn calls them: of words, of characters, of the characters of each word.
+WORD_NGRAMS, CHARACTER_NGRAMS, WORD_CHARACTER_NGRAMS = "word", "char", "char_wb"
+ANALYZERS = (WORD_NGRAMS, CHARACTER_NGRAMS, WORD_CHARACTER_NGRAMS)
 # Words and tags at distance <= 2, pairs of neighbouring words, pairs and triples of neighbouring tags.
 CHUNKING_TEMPLATES = """
 w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.choices import (
+    ANALYZERS,
     AUTO_TOKENIZER,
     BLANK_RULES,
     CHUNKING_TEMPLATES,
@@ -17,6 +18,7 @@ from crfqn.choices import (
     MISALIGNED_RULES,
     TOKENIZER_NAMES,
     UNICODE_RULES,
+    WORD_NGRAMS,
 )
 from crfqn.parameters import PARAMETERS, Parameter
 
@@ -76,6 +78,25 @@ def _are_names(value: object) -> bool:
     return isinstance(value, str) or all(isinstance(name, str) and name for name in names)
 
 
+def _is_range(value: object) -> bool:
+    """Return whether a value is two integers >= 1 in order."""
+    if not isinstance(value, (list, tuple)) or [*map(type, value)] != [int, int]:
+        return False
+    return 1 <= value[0] <= value[1]
+
+
+def _is_frequency(value: object) -> bool:
+    """Return whether a value is an integer >= 1 or a fraction from 0.0 to 1.0."""
+    return value >= 1 if type(value) is int else isinstance(value, float) and 0 <= value <= 1
+
+
+# A document frequency, as in scikit-learn's TfidfVectorizer.
+FREQUENCY: dict[str, Any] = {
+    "kind": object,
+    "accepts": _is_frequency,
+    "expects": "integer >= 1, or a fraction of the texts from 0.0 to 1.0",
+}
+AUTO_NGRAMS = "auto"  # the analyzer and the range of n-grams are chosen on held-out texts
 FILE_NAMES: dict[str, Any] = {"kind": object, "accepts": _are_names, "expects": "text or a list of texts"}
 
 
@@ -130,8 +151,8 @@ class FeaturesSection:
     CRF++ or Wapiti, relative to the recipe, and `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
     the word (the first column) with its prefix, suffix and shape, the words around it, and the other columns with their
     neighbours, see `crfqn.data.templates.windows`. `given`: the numbers of the data, optionally with each feature
-    divided by its largest absolute value in the training part (`max-abs`). `text`: counts of words, see
-    `crfqn.model.texts.Words`. `table`: columns of numbers and of texts, see
+    divided by its largest absolute value in the training part (`max-abs`). `text`: counts of words or other
+    n-grams, see `crfqn.model.texts.Words`. `table`: columns of numbers and of texts, see
     `crfqn.model.tables.Table`.
     """
 
@@ -155,12 +176,20 @@ class FeaturesSection:
         of="templates words")
     scale: str = key("none", "max-abs divides each feature by its largest absolute value in the training part",
         choices=("none", "max-abs"), of="given")
-    weighting: str = key("tf-idf", "value of a word in a text", choices=("tf-idf", "count", "binary"), of="text")
+    analyzer: str = key(WORD_NGRAMS, "n-grams of words, of characters, or (char_wb) of the characters of each word; "
+        "auto chooses them and ngram_range on held-out texts", choices=(*ANALYZERS, AUTO_NGRAMS), of="text")
+    ngram_range: Sequence[int] = key((1, 1), "smallest and largest n of the n-grams", object, accepts=_is_range,
+        expects="two integers >= 1 in order, such as 1,2", of="text")
+    weighting: str = key("tf-idf", "value of an n-gram in a text", choices=("tf-idf", "count", "binary"), of="text")
     words: str = key("unicode", "how texts are split into words: by the rules of Unicode, or at blanks for texts that "
         "are tokenized", choices=(UNICODE_RULES, BLANK_RULES), of="text")
     norm: str = key("l2", "l2 scales each text to length 1", choices=("l2", "none"), of="text")
-    min_df: int = key(1, "leave out words that occur in fewer texts than this", low=1, of="text")
+    min_df: int | float = key(1, "leave out n-grams that occur in fewer texts than this", **FREQUENCY, of="text")
+    max_df: int | float = key(1.0, "leave out n-grams that occur in more texts than this", **FREQUENCY, of="text")
     sublinear_tf: bool = key(False, "1 + log(count) instead of counts", of="text")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ngram_range", tuple(self.ngram_range))  # TOML has a list
 
     @property
     def column_names(self) -> list[str]:
@@ -326,6 +355,19 @@ DATA_OPTIONS: dict[str, Option] = {
         "without texts: numbers as they are, each distinct text of another column as a feature)."),
     "words": Option("features", "words", "Features",
         "How texts are split into words, with --data: unicode (default), or blanks for texts that are tokenized."),
+    "analyzer": Option("features", "analyzer", "Features",
+        "The n-grams of texts, with --data: word (default), char, or char_wb (of the characters of each word); auto "
+        "chooses them and their lengths on held-out texts."),
+    "ngram_range": Option("features", "ngram_range", "Features",
+        "The smallest and the largest length of n-grams, with --data: 1,2 is single words and pairs; default: 1,1."),
+    "min_df": Option("features", "min_df", "Features",
+        "Leave out n-grams that occur in fewer texts than this, with --data: a number, or a fraction such as 0.01."),
+    "max_df": Option("features", "max_df", "Features",
+        "Leave out n-grams that occur in more texts than this, with --data: a number, or a fraction such as 0.5."),
+    "sublinear_tf": Option("features", "sublinear_tf", "Features",
+        "Replace counts of n-grams by 1 + log(count), with --data."),
+    "weighting": Option("features", "weighting", "Features",
+        "The value of an n-gram in a text, with --data: tf-idf (default), count or binary."),
     "templates": Option("features", "templates", "Features",
         'Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".'),
     "transitions": Option("features", "transitions", "Features",

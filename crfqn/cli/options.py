@@ -176,6 +176,9 @@ def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
         text = row.help
         names = (f"{dashed}/--no-{name}" if kind is bool and key.default else dashed,)
         limits["min"] = key.rule.low
+        if kind is object:
+            kind = Any
+            limits |= {"parser": partial(parse_value, key.rule), "metavar": "VALUE"}
     else:
         rule = PARAMETERS[row.key]
         words = () if row.is_number else rule.words

@@ -24,7 +24,7 @@ from crfqn.data.model_file import check_model_name
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.estimators.checkpoint import CHECKPOINT_FILE
 from crfqn.messages import named_places
-from crfqn.model.texts import tokenizer_of
+from crfqn.model.texts import Words, tokenizer_of
 from crfqn.readers.datasets import dataset
 from crfqn.readers.format import by_blank_lines
 from crfqn.readers.registry import find_format
@@ -166,7 +166,7 @@ def read_data(recipe: Recipe, settings: Mapping[str, Any]) -> Prepared:
     """
     model: Estimator = build_estimator(recipe, **settings)
     model.check_parameters()
-    prepared = prepare_data(recipe)
+    prepared = prepare_data(recipe, settings)
     if isinstance(getattr(model, "class_weight", None), Mapping):
         y = prepared.y_train
         all_labels = {*(chain.from_iterable(y) if model.ANSWERS.is_list else y)}
@@ -410,6 +410,8 @@ def _description(recipe: Recipe, prepared: Prepared, model: Estimator) -> str:
     size = f"{sum(map(len, y)):,} positions"
     if not kind.has_positions:
         size = f"{sparse_of(prepared.X_train).shape[1]:,} features"
+        if isinstance(prepared.features, Words):
+            size += f" ({prepared.features.description})"
     sizes = f"{size}, {n_labels:,} labels"
     if tree is not None:
         sizes += f" in a taxonomy of {tree.n_nodes:,} nodes"

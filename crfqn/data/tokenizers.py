@@ -35,6 +35,7 @@ from crfqn.choices import LETTER_RULES as LETTER_RULES
 from crfqn.choices import PENN_RULES as PENN_RULES
 from crfqn.choices import TOKENIZER_NAMES as TOKENIZER_NAMES
 from crfqn.choices import UNICODE_RULES as UNICODE_RULES
+from crfqn.choices import WORD_CHARACTER_NGRAMS, WORD_NGRAMS
 from crfqn.errors import InputError
 from crfqn.messages import describe
 
@@ -43,6 +44,7 @@ TOKEN_PATTERN = re.compile(
     r"(?<!\w)(?:[^\W\d_]\.){2,}(?!\w)|\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]"
 )
 WORD_PATTERN = re.compile(r"\b\w\w+\b")
+WHITE_SPACE = re.compile(r"\s+")
 
 # Names of letters each of which is a word: ideographs, hiragana, and scripts whose words need a dictionary.
 SINGLE_LETTER_SCRIPTS = (
@@ -124,6 +126,44 @@ def find_words(text: str, rules: str = UNICODE_RULES) -> list[str]:
         text = "".join(character for character, kind in zip(text, kinds, strict=True) if kind != "f")
         kinds = kinds.replace("f", "")
     return [text[match.start() : match.end()] for match in WORD_KINDS.finditer(kinds)]
+
+
+def find_ngrams(rules: str, analyzer: str, smallest: int, largest: int, text: str) -> list[str]:
+    """Return the n-grams of a text, `smallest` <= n <= `largest`, in small letters, as CountVectorizer finds them.
+
+    analyzer : "word": runs of n words of `find_words`, with blanks between; "char": runs of n characters, in which any
+        white space is one blank; "char_wb": those within a blank-separated piece with a blank at each end, and shorter
+        pieces as a whole. Characters are composed (NFC).
+    """
+    if analyzer == WORD_NGRAMS:
+        words = find_words(text, rules)
+        if largest == 1:
+            return words
+        lengths = range(smallest, min(largest, len(words)) + 1)
+        return [" ".join(words[i : i + n]) for n in lengths for i in range(len(words) - n + 1)]
+    if analyzer == WORD_CHARACTER_NGRAMS:
+        return [ngram for piece in find_pieces(text) for ngram in ngrams_of_piece(smallest, largest, piece)]
+    text = WHITE_SPACE.sub(" ", _composed(text))
+    lengths = range(smallest, min(largest, len(text)) + 1)
+    return [text[i : i + n] for n in lengths for i in range(len(text) - n + 1)]
+
+
+def find_pieces(text: str) -> list[str]:
+    """Return the blank-separated pieces of a text in small letters, composed (NFC)."""
+    return _composed(text).split()
+
+
+def _composed(text: str) -> str:
+    text = text.lower()
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def ngrams_of_piece(smallest: int, largest: int, piece: str) -> list[str]:
+    """Return the n-grams of a piece with a blank at each end; the whole once if it is shorter than n."""
+    padded = f" {piece} "
+    lengths = range(smallest, min(largest, len(padded) - 1) + 1)
+    ngrams = [padded[i : i + n] for n in lengths for i in range(len(padded) - n + 1)]
+    return ngrams if largest < len(padded) else [*ngrams, padded]
 
 
 MAX_TOKENS_FOR_CHOICE = 10_000  # maximum number of tokens for a choice

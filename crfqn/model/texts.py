@@ -1,11 +1,11 @@
-"""Weighted counts of the words of texts, equal to those of scikit-learn's TfidfVectorizer, without scikit-learn.
+"""Weighted counts of the n-grams of texts, equal to those of scikit-learn's TfidfVectorizer, without scikit-learn.
 
-`crfqn.data.tokenizers.find_words` finds the words. Shapes: I texts, W words, F columns.
+`crfqn.data.tokenizers.find_ngrams` finds the n-grams, by default words. Shapes: I texts, W n-grams, F columns.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -15,15 +15,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.arrays import Vector
+from crfqn.choices import ANALYZERS, WORD_CHARACTER_NGRAMS, WORD_NGRAMS
 from crfqn.data.items import WRAP_HINT, check_is_list_of_items
 from crfqn.data.token_rows import Rows
-from crfqn.data.tokenizers import BLANK_RULES, LETTER_RULES, UNICODE_RULES, Tokenizer, find_words
+from crfqn.data.tokenizers import (
+    BLANK_RULES,
+    LETTER_RULES,
+    UNICODE_RULES,
+    Tokenizer,
+    find_ngrams,
+    find_pieces,
+    ngrams_of_piece,
+)
 from crfqn.errors import InputError, TokenWarning, warn_caller
 from crfqn.messages import describe, place_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+NO_PLACES: NDArray[np.int64] = np.empty(0, np.int64)
+MAX_STORED_PIECES = 20_000  # blank-separated pieces whose n-grams a vectorizer keeps: some megabytes
+SEPARATOR = "\n"  # of n-grams in a model file; none contains it
 MAX_IDF = 1e12  # of a file, in absolute value: products of counts and idf stay finite; ln I + 1 is far below
 
 
@@ -66,9 +78,9 @@ def share_text(tokenizer: Tokenizer) -> str:
 class Words:
     """A vectorizer of texts.
 
-    names : the words in alphabetical order (W,); columns : the column of each among F, ascending; idf : float64 (W,)
-    is_binary : whether a word counts once a text; is_sublinear : whether counts are replaced by 1 + log(count)
-    is_normed : whether rows have the norm 1; rules : of words, as in `find_words`
+    names : the n-grams in alphabetical order (W,); columns : the column of each among F, ascending; idf : float64 (W,)
+    is_binary : whether an n-gram counts once a text; is_sublinear : whether counts are replaced by 1 + log(count)
+    is_normed : whether rows have the norm 1; rules, analyzer, ngram_range : as in `find_ngrams`
     """
 
     names: list[str]
@@ -79,44 +91,56 @@ class Words:
     is_sublinear: bool
     is_normed: bool
     rules: str = UNICODE_RULES
+    analyzer: str = WORD_NGRAMS
+    ngram_range: tuple[int, int] = (1, 1)
 
     KIND: ClassVar[str] = "text"
     first_id: ClassVar[int] = 0
     columns_read: ClassVar[None] = None  # texts have no columns
 
+    @property
+    def description(self) -> str:
+        """The kind of n-grams as text, "word 1- to 2-grams"."""
+        smallest, largest = self.ngram_range
+        lengths = f"{smallest}-" if smallest == largest else f"{smallest}- to {largest}-"
+        return f"{self.analyzer} {lengths}grams"
+
     @classmethod
     def fit(cls, texts: list[str], settings: Any) -> tuple[Words, csr_array]:
-        """Learn the words and the number of texts with each; return the vectorizer and the texts' features (I, F).
-        `settings`: `words` (rules), `weighting`, `norm`, `sublinear_tf` and `min_df` of a recipe's features."""
+        """Learn the n-grams and the number of texts with each; return the vectorizer and the texts' features (I, F).
+        `settings`: `words` (rules), `analyzer`, `ngram_range`, `weighting`, `norm`, `sublinear_tf`, `min_df` and
+        `max_df` of a recipe's features."""
         from scipy.sparse import csr_array
-        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.feature_extraction.text import TfidfTransformer
 
-        vectorizer = TfidfVectorizer(
-            analyzer=partial(find_words, rules=settings.words),
-            binary=settings.weighting == "binary",
-            norm=None if settings.norm == "none" else settings.norm,
-            sublinear_tf=settings.sublinear_tf,
-            use_idf=settings.weighting == "tf-idf",
-            min_df=settings.min_df,
+        smallest, largest = settings.ngram_range
+        counts, words = count_ngrams(texts, settings.words, settings.analyzer, smallest, largest)
+        n_texts = np.bincount(counts.indices, minlength=len(words))
+        low, high = (
+            number if isinstance(number, int) else number * len(texts)
+            for number in (settings.min_df, settings.max_df)
         )
-        analyze = vectorizer.build_analyzer()
-        if not any(map(analyze, texts)):
-            raise ValueError(
-                f"expected words of at least two letters or digits (words = {settings.words}), got none"
-            )
-        matrix = csr_array(vectorizer.fit_transform(texts))
+        stays = np.flatnonzero((n_texts >= low) & (n_texts <= high))
+        if not stays.size:
+            raise ValueError(f"expected words in {low:g} to {high:g} texts (min_df, max_df), got none")
+        counts, words = counts[:, stays], words[stays].tolist()
+        if is_binary := settings.weighting == "binary":
+            counts.data[:] = 1
+        norm = None if settings.norm == "none" else settings.norm
+        has_idf, is_sublinear = settings.weighting == "tf-idf", settings.sublinear_tf
+        weigher = TfidfTransformer(norm=norm, use_idf=has_idf, sublinear_tf=is_sublinear)
+        matrix = csr_array(weigher.fit_transform(counts.astype(np.float64)))
         matrix.sort_indices()
-        words = vectorizer.get_feature_names_out().tolist()
-        idf = vectorizer.idf_ if vectorizer.use_idf else np.ones(len(words))
-        is_binary, is_normed = settings.weighting == "binary", settings.norm == "l2"
-        columns, is_sublinear = np.arange(len(words)), settings.sublinear_tf
-        featurizer = cls(words, len(words), columns, idf, is_binary, is_sublinear, is_normed, settings.words)
+        idf = weigher.idf_ if has_idf else np.ones(len(words))
+        columns, is_normed = np.arange(len(words)), norm is not None
+        found_by = settings.words, settings.analyzer, (smallest, largest)
+        featurizer = cls(words, len(words), columns, idf, is_binary, is_sublinear, is_normed, *found_by)
         return featurizer, matrix
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Words:
         """Return the vectorizer that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
-        weights = {word: float(idf) for idf, words in table["words"] for word in str.split(words)}
+        weights = {word: float(idf) for idf, words in table["words"] for word in words.split(SEPARATOR)}
         words, n_columns = sorted(weights), int(table["n_columns"])
         numbers = range(len(words)) if table["columns"] is None else table["columns"]
         columns = ascending_numbers("columns", numbers, n_columns)
@@ -128,8 +152,13 @@ class Words:
         rules = table["rules"]
         if rules not in (UNICODE_RULES, LETTER_RULES, BLANK_RULES):
             raise ValueError(f"rules of words: expected {UNICODE_RULES}, {LETTER_RULES} or {BLANK_RULES}")
+        analyzer, (smallest, largest) = table["analyzer"], map(int, table["ngram_range"])
+        if analyzer not in ANALYZERS or not 1 <= smallest <= largest:
+            raise ValueError(f"n-grams: expected {', '.join(ANALYZERS)} and two integers >= 1 in order")
         is_binary, is_normed = table["weighting"] == "binary", table["norm"] == "l2"
-        return cls(words, n_columns, columns, idf, is_binary, bool(table["sublinear_tf"]), is_normed, rules)
+        found_by = rules, analyzer, (smallest, largest)
+        is_sublinear = bool(table["sublinear_tf"])
+        return cls(words, n_columns, columns, idf, is_binary, is_sublinear, is_normed, *found_by)
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
         """Return the words and their idf as JSON values, the words of one idf in one text: those in `used` columns, or
@@ -146,12 +175,14 @@ class Words:
             "sublinear_tf": self.is_sublinear,
             "n_columns": self.n_columns,
             "columns": None if needs_all else self.columns[places].tolist(),
-            "words": [[weight, " ".join(words)] for weight, words in sorted(words_of.items())],
+            "words": [[weight, SEPARATOR.join(words)] for weight, words in sorted(words_of.items())],
             "rules": self.rules,
+            "analyzer": self.analyzer,
+            "ngram_range": list(self.ngram_range),
         }
 
     def transform(self, inputs: Sequence[str], first: int = 0) -> csr_array:
-        """Return the features of texts, csr_array (I, F); without words not seen in training."""
+        """Return the features of texts, csr_array (I, F); without n-grams not seen in training."""
         from scipy.sparse import csr_array
 
         row_ends, columns, values = self.rows(inputs)
@@ -161,21 +192,39 @@ class Words:
     def _place_of(self) -> dict[str, int]:
         return dict(zip(self.names, range(len(self.names)), strict=True))
 
+    def _places(self, text: str) -> NDArray[np.int64]:
+        """Return the places in `names` of the n-grams of a text, (n,), in any order, as often as they occur."""
+        if self.analyzer != WORD_CHARACTER_NGRAMS:
+            return self._known_places(find_ngrams(self.rules, self.analyzer, *self.ngram_range, text))
+        places, by_piece = [NO_PLACES], self._places_by_piece
+        for piece in find_pieces(text):
+            if (of_piece := by_piece.get(piece)) is None:
+                of_piece = self._known_places(ngrams_of_piece(*self.ngram_range, piece))
+                if len(by_piece) < MAX_STORED_PIECES:
+                    by_piece[piece] = of_piece
+            places.append(of_piece)
+        return np.concatenate(places)
+
+    def _known_places(self, ngrams: list[str]) -> NDArray[np.int64]:
+        place_of = self._place_of
+        return np.array([place_of[ngram] for ngram in ngrams if ngram in place_of], np.int64)
+
+    @cached_property
+    def _places_by_piece(self) -> dict[str, NDArray[np.int64]]:
+        return {}
+
     def rows(self, texts: Sequence[object]) -> Rows:
-        """Return the features of texts, without words not seen in training."""
+        """Return the features of texts, without n-grams not seen in training."""
         check_is_list_of_items(texts, "a list of texts", WRAP_HINT)
-        ends, places, counts = [0], [], []
+        ends, places, counts = [0], [NO_PLACES], [np.empty(0, np.intp)]
         for i, text in enumerate(texts):
             if not isinstance(text, str):
                 raise InputError(f"{place_of(i)}: expected a text, got {describe(text)}")
-            words = find_words(text, self.rules)
-            counted_places = sorted(
-                Counter(self._place_of[word] for word in words if word in self._place_of).items()
-            )
-            places += [place for place, _ in counted_places]
-            counts += [count for _, count in counted_places]
-            ends.append(len(places))
-        at, values = np.array(places, np.int64), np.array(counts, np.float64)
+            distinct_places, text_counts = np.unique(self._places(text), return_counts=True)
+            places.append(distinct_places)
+            counts.append(text_counts)
+            ends.append(ends[-1] + distinct_places.size)
+        at, values = np.concatenate(places), np.concatenate(counts).astype(np.float64)
         if self.is_binary:
             values[:] = 1.0
         if self.is_sublinear:
@@ -187,6 +236,27 @@ class Words:
             squares[squares == 0] = 1.0
             values /= np.sqrt(squares)[text_of]
         return Rows(np.array(ends, np.int64), self.columns[at], values)
+
+
+def count_ngrams(
+    texts: list[str], rules: str, analyzer: str, smallest: int, largest: int
+) -> tuple[csr_array, NDArray[np.object_]]:
+    """Return the counts of the n-grams of texts, (I, W), and their names, sorted; ValueError if there are none."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    ngrams_of = partial(find_ngrams, rules, analyzer, smallest, largest)
+    if not any(map(ngrams_of, texts)):
+        words = f"words of at least two letters or digits (words = {rules})"
+        expected = words if largest == 1 else f"{smallest} ({analyzer}) or more in a row"
+        raise ValueError(f"expected {expected}, got none")
+    if analyzer != WORD_CHARACTER_NGRAMS:
+        vectorizer = CountVectorizer(analyzer=ngrams_of)
+        return vectorizer.fit_transform(texts), vectorizer.get_feature_names_out()
+    pieces = CountVectorizer(analyzer=find_pieces)  # texts repeat pieces: each is analyzed once
+    of_texts = pieces.fit_transform(texts)
+    vectorizer = CountVectorizer(analyzer=partial(ngrams_of_piece, smallest, largest))
+    of_pieces = vectorizer.fit_transform(pieces.get_feature_names_out())
+    return of_texts @ of_pieces, vectorizer.get_feature_names_out()
 
 
 def ascending_numbers(name: str, stored: ArrayLike, below: int) -> NDArray[np.int64]:

@@ -5,30 +5,39 @@ A document has one label, which may be a node of a taxonomy, or several labels, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crfqn.choices import BY_FEATURE, WORD_CHARACTER_NGRAMS, WORD_NGRAMS
 from crfqn.data.files import check_regular
 from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, InputError, RecipeError
+from crfqn.errors import DataError, InputError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import Where, shorten
 from crfqn.model.featurizers import Featurizer, Numbers, Table, Words
 from crfqn.model.tables import CellError
 from crfqn.readers.labelled_items import Documents
 from crfqn.readers.tables import with_point
 from crfqn.recipes import sources
+from crfqn.recipes.building import build_estimator
 from crfqn.recipes.schema import Recipe
 from crfqn.taxonomy.reading import open_taxonomy, read_taxonomy_file
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
     from crfqn.taxonomy.tree import LabelTree
+
+# What `analyzer = "auto"` chooses from; the first of those with the same accuracy.
+NGRAM_CANDIDATES = ((WORD_NGRAMS, (1, 1)), (WORD_NGRAMS, (1, 2)), (WORD_CHARACTER_NGRAMS, (2, 5)))
+HELD_OUT_STEP = 5  # one of so many texts of a label, in a seeded order, is held out to choose n-grams
 
 
 @contextmanager
@@ -114,6 +123,60 @@ def recipe_taxonomy(recipe: Recipe, documents: Documents, is_inferred: bool) -> 
     return tree
 
 
+def choose_ngrams(
+    recipe: Recipe,
+    texts: list[str],
+    y: Sequence[Any],
+    taxonomy: LabelTree | None,
+    overrides: Mapping[str, Any],
+) -> Recipe:
+    """Return the recipe with the analyzer and the range of n-grams out of NGRAM_CANDIDATES whose model labels most of
+    the held-out training texts right; `overrides` replace parameters of the estimator."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    counts: Counter[str] = Counter()
+    is_held_out = np.zeros(len(texts), bool)
+    for i in np.random.RandomState(0).permutation(len(texts)).tolist():
+        counts[str(y[i])] += 1
+        is_held_out[i] = counts[str(y[i])] % HELD_OUT_STEP == 0
+    if not is_held_out.any():
+        raise RecipeError(
+            f"{recipe.source}: [features] analyzer: to choose n-grams on held-out texts expected {HELD_OUT_STEP} "
+            "training texts or more of a label"
+        )
+
+    def part(values: Sequence[Any], places: ArrayLike) -> list[Any]:
+        return [values[i] for i in np.flatnonzero(places).tolist()]
+
+    best, best_accuracy = recipe, -1.0
+    for analyzer, ngram_range in NGRAM_CANDIDATES:
+        features = replace(recipe.features, analyzer=analyzer, ngram_range=ngram_range)
+        candidate = replace(recipe, features=features)
+        model: Any = build_estimator(candidate, taxonomy=taxonomy, **overrides)
+        unused = (
+            *BY_FEATURE,
+            "checkpoint",
+        )  # values by the names of features, and a file of the whole training
+        model.set_params(**{name: None for name in unused if name in model.get_params()})
+        featurizer, X = fit_words(candidate, part(texts, ~is_held_out))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", UnknownFeaturesWarning)
+            model.fit(X, part(y, ~is_held_out))
+            accuracy = model.score(featurizer.transform(part(texts, is_held_out)), part(y, is_held_out))
+        if accuracy > best_accuracy:
+            best, best_accuracy = candidate, accuracy
+    return best
+
+
+def fit_words(recipe: Recipe, texts: list[str]) -> tuple[Words, csr_array]:
+    """Return the vectorizer of texts and their features; RecipeError if there are none."""
+    try:
+        return Words.fit(texts, recipe.features)
+    except ValueError as error:
+        raise RecipeError(f"{recipe.source}: [features] has no words: {error}") from error
+
+
 def fit_documents(
     recipe: Recipe, documents: Documents, items: NDArray
 ) -> tuple[Featurizer, NDArray | csr_array]:
@@ -126,7 +189,4 @@ def fit_documents(
         if not train.inputs.nnz:
             raise DataError(f"{recipe.source}: the training part of [data] has no features")
         return Numbers.fit(train.inputs, train.feature_names, recipe.features.scale)
-    try:
-        return Words.fit(train.inputs, recipe.features)
-    except ValueError as error:
-        raise RecipeError(f"{recipe.source}: [features] has no words: {error}") from error
+    return fit_words(recipe, train.inputs)

@@ -1,9 +1,10 @@
 """Reads and encodes the data of a recipe for training, and new files into the same features."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from crfqn.data_options import OF_COLUMNS
+from crfqn.data_options import AUTO_NGRAMS, OF_COLUMNS
 from crfqn.model.featurizers import Featurizer
 from crfqn.readers.labelled_items import Labeled, LabelledItems
 from crfqn.recipes import documents, sources
@@ -12,8 +13,10 @@ from crfqn.recipes.sequences import columns_of, fit_sequences, pixel_map, read_i
 from crfqn.recipes.sources import Observed, Origin, Prepared
 
 
-def prepare_data(recipe: Recipe) -> Prepared:
+def prepare_data(recipe: Recipe, overrides: Mapping[str, Any] = MappingProxyType({})) -> Prepared:
     """Read the recipe's data, split it into training and test items, and compute the features.
+
+    `overrides` replace parameters of the estimator, which chooses n-grams if the recipe's are "auto".
 
     DataUnavailableError, with advice how to get the data; DataError for malformed data; RecipeError if the split, the
     features or the structure do not match the data.
@@ -40,12 +43,16 @@ def prepare_data(recipe: Recipe) -> Prepared:
     tree = documents.recipe_taxonomy(recipe, data, is_inferred) if is_tree else None
     if recipe.features.kind == "table" and recipe.structure.kind == "flat":
         documents.check_label_column(recipe, data, train.labels)
+    y_train = targets(recipe, train, train)
+    if recipe.features.analyzer == AUTO_NGRAMS:
+        given_tree = None if is_inferred else tree
+        recipe = documents.choose_ngrams(recipe, train.inputs, y_train, given_tree, overrides)
     features, matrix = documents.fit_documents(recipe, data, train_items)
     with documents.cells(places["test_places"]):
         X_test = features.transform(test.inputs) if test.labels else matrix[:0]
     return Prepared(
         matrix,
-        targets(recipe, train, train),
+        y_train,
         X_test,
         targets(recipe, test, train),
         features.names,
@@ -81,12 +88,13 @@ def observe(
     in which only some positions have labels.
     """
     is_chain = recipe.structure.kind == "chain"
-    if path is None or (features is None and not is_chain):
+    if features is None and not is_chain:
+        features = prepare_data(recipe).features
+    if path is None:
         data = sources.load_items(recipe)
         train_items, test_items = sources.split(recipe, data)
         if not is_chain:
             documents.check_kind(recipe, data)
-            features = features or documents.fit_documents(recipe, data, train_items)[0]
     new: Any  # Labeled or Documents
     y: list[Any] | None
     if path is None:

@@ -10,9 +10,10 @@ from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from crfqn.choices import STRUCTURED
+from crfqn.choices import STRUCTURED, UNICODE_RULES
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data_options import (
+    AUTO_NGRAMS,
     FEATURES_OF,
     SECTIONS,
     DataSection,
@@ -206,6 +207,11 @@ def _mistakes(recipe: Recipe) -> Iterator[str]:
             f'{of_kind} is for sequences, not for [structure] kind = "{structure.kind}"; use "given" (numbers), '
             '"text" or "table"'
         )
+    features = recipe.features
+    if features.analyzer == AUTO_NGRAMS and tuple(features.ngram_range) != (1, 1):
+        yield f'[features] ngram_range: analyzer = "{AUTO_NGRAMS}" chooses it; leave it out'
+    if "char" in features.analyzer and features.words != UNICODE_RULES:
+        yield f'[features] words = "{features.words}": analyzer = "{features.analyzer}" splits no text into words'
     fitting = "attributes" if data.train else "pixel-pairs"
     if is_chain and kind not in (fitting, "windows", "templates", "words"):
         has = "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"

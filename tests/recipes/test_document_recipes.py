@@ -219,7 +219,7 @@ class TestTexts:
         table = prepare_data(recipe).features.as_dict(np.array([], int))
         assert table == {
             "kind": "text", "weighting": "count", "norm": "none", "sublinear_tf": False, "n_columns": 5, "columns": [],
-            "words": [], "rules": "unicode",
+            "words": [], "rules": "unicode", "analyzer": "word", "ngram_range": [1, 1],
         }  # fmt: skip
         assert restored(table).transform(["and"]).toarray().tolist() == [[0] * 5]
 
