@@ -21,6 +21,7 @@ from crfqn.data.hybrid import sparse_of
 from crfqn.data.items import Handover, check_weighted_labels
 from crfqn.data.label_arrays import labels_like
 from crfqn.data.model_file import check_model_name
+from crfqn.data_options import AUTO_NGRAMS
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.estimators.checkpoint import CHECKPOINT_FILE
 from crfqn.messages import named_places
@@ -410,7 +411,7 @@ def _description(recipe: Recipe, prepared: Prepared, model: Estimator) -> str:
     size = f"{sum(map(len, y)):,} positions"
     if not kind.has_positions:
         size = f"{sparse_of(prepared.X_train).shape[1]:,} features"
-        if isinstance(prepared.features, Words):
+        if isinstance(prepared.features, Words) and recipe.features.analyzer == AUTO_NGRAMS:
             size += f" ({prepared.features.description})"
     sizes = f"{size}, {n_labels:,} labels"
     if tree is not None:
