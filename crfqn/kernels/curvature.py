@@ -346,8 +346,10 @@ def list_transitions(here, there, p, neighbours, owners, starts, places, ends, f
                 heads[t] += 1
 
 
-@kernel(sums=IN_ORDER)
-def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, model):
+@kernel(sums=IN_ORDER, counts=False)
+def add_edge_products(
+    outgoing, incoming, firsts, seconds, here, after, shares, heads, following, mixed, model
+):
     """model += sum_t share_t (v' C_t v + C_t(k, k') C_{t+1}(l, l')) for all pairs of edges (k, l), (k', l').
 
     For two outgoing edges all but the last terms of the two products cancel: these are added for edges to the same
@@ -356,12 +358,13 @@ def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, 
     outgoing, incoming : TransitionCounts, edges whose first or whose second state is at the position
     here, after : float64 (K, S), marginals of the positions and of the next ones
     shares : float64 (S,); model : float64 (E, E)
+    heads, following : int64 (K,), (E,), workspace: the last outgoing edge to each state, and the one before each edge
+    mixed : float64 (E, E), zeros on entry: outgoing with incoming edges, whose transpose is added at the end
     """
-    mixed = np.zeros(model.shape)  # of outgoing with incoming edges, whose transpose is added at the end
-    heads, following = np.empty(here.shape[0], np.int64), np.empty(model.shape[0], np.int64)
     for t in range(shares.size):
         begin = outgoing.ends[t]
-        heads[:] = -1  # the last outgoing edge to each state; `following` has the one before
+        for k in range(heads.size):
+            heads[k] = -1
         for o in range(begin, outgoing.ends[t + 1]):
             to = seconds[outgoing.edges[o]]
             following[o - begin], heads[to] = heads[to], o
@@ -389,15 +392,15 @@ def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, 
             model[e, e_2] += mixed[e, e_2] + mixed[e_2, e]
 
 
-@kernel(sums=IN_ORDER)
-def add_edge_columns(outgoing, incoming, states, here, roots, bounds, rows, sums):
+@kernel(sums=IN_ORDER, counts=False)
+def add_edge_columns(outgoing, incoming, states, here, roots, bounds, rows, mean, own, sums):
     """sums[e, a] += sum_t rows[t, a] p_t(k) (v_t(k) - mean_t) roots[t], k the state of node a, for the edges e.
 
     states, bounds : int (M,), (M + 1,): the nodes of state states[i] are bounds[i] ... bounds[i + 1] - 1
     here : float64 (K, S), marginals of the positions; roots : float64 (S,), square roots of their shares
     rows : float32 (S, n), the features of the nodes; sums : float32 (E, n)
+    mean, own : float64 (E,), workspace, zeros on entry
     """
-    mean, own = np.zeros(sums.shape[0]), np.zeros(sums.shape[0])
     for t in range(roots.size):
         for lists in (outgoing, incoming):
             for i in range(lists.ends[t], lists.ends[t + 1]):
@@ -406,18 +409,18 @@ def add_edge_columns(outgoing, incoming, states, here, roots, bounds, rows, sums
             scale = roots[t] * here[states[m], t]
             for lists in (outgoing, incoming):
                 for i in range(lists.ends[t], lists.ends[t + 1]):
-                    own[lists.edges[i]] = -mean[lists.edges[i]]
-            for lists in (outgoing, incoming):
-                for i in range(lists.ends[t], lists.ends[t + 1]):
-                    if lists.here[i] == states[m]:
-                        own[lists.edges[i]] += lists.q[i]
+                    own[lists.edges[i]] += lists.q[i] if lists.here[i] == states[m] else 0.0
             for lists in (outgoing, incoming):
                 for i in range(lists.ends[t], lists.ends[t + 1]):
                     e = lists.edges[i]
-                    factor, own[e] = np.float32(own[e] * scale), 0.0  # an edge may be in both lists
+                    factor = np.float32((own[e] - mean[e]) * scale)
+                    own[e] = mean[e]  # an edge may be in both lists
                     if factor != 0.0:
                         for a in range(bounds[m], bounds[m + 1]):
                             sums[e, a] += factor * rows[t, a]
+            for lists in (outgoing, incoming):
+                for i in range(lists.ends[t], lists.ends[t + 1]):
+                    own[lists.edges[i]] = 0.0
         for lists in (outgoing, incoming):
             for i in range(lists.ends[t], lists.ends[t + 1]):
                 mean[lists.edges[i]] = 0.0

@@ -189,14 +189,16 @@ class EdgeModel:
         out = np.zeros((self.firsts.size, nodes.n_nodes), np.float32)
         add_edge_columns(
             self.outgoing, self.incoming, states, self.here, np.sqrt(self.shares), np.append(first, nodes.n_nodes),
-            np.ascontiguousarray(rows.T), out,
+            np.ascontiguousarray(rows.T), *np.zeros((2, self.firsts.size)), out,
         )  # fmt: skip
         return out
 
     def with_edges(self) -> NDArray[np.float64]:
         """Return the edge-edge block of the model, (E', E'): C_t at v, and C_t(k, k') C_{t+1}(l, l')."""
-        out = np.zeros((self.firsts.size, self.firsts.size))
+        n_edges = self.firsts.size
+        mixed, out = np.zeros((2, n_edges, n_edges))
+        workspace = np.empty(self.here.shape[0], np.int64), np.empty(n_edges, np.int64), mixed
         add_edge_products(
-            self.outgoing, self.incoming, self.firsts, self.seconds, self.here, self.after, self.shares, out
-        )
+            self.outgoing, self.incoming, self.firsts, self.seconds, self.here, self.after, self.shares, *workspace, out
+        )  # fmt: skip
         return out
