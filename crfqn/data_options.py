@@ -115,11 +115,17 @@ class DataSection:
     dev: str | Sequence[str] = key("", "a file, or several, whose score stops the training; [solver] has scoring and "
         "patience", **FILE_NAMES)
     format: str = key("", "format of the files; default: by their names, or by the features")
-    label: str = key("", "column with the labels, in tables and CoNLL-U, or key of JSON objects; default: label, "
-        "tag, ...; upos; label or labels")
-    sentence: str = key("", "column of tables with a number or name for each sequence; default: sentence, ... or "
-        "blank lines")
+    label: str = key("", "column with the labels, in tables and CoNLL-U, key of JSON objects, or attributes of XML's "
+        "elements; default: label, tag, ...; upos; label or labels")
+    sentence: str = key("", "column of tables with a number or name for each sequence, or name of the items in XML; "
+        "default: sentence, ... or blank lines; the elements below the root")
     sheet: str = key("", "sheet of a workbook; default: the first one")
+    missing: str | None = key(None, "label that means an unknown one; unlabelled items of sequences are trained on, "
+        "others left out", str)
+    label_names: Sequence[str] | None = key(None, "names of labels that are numbers, from 0; default: those in the "
+        "metadata of Parquet", object, expects="a list of texts",
+        accepts=lambda value: isinstance(value, list) and all(type(name) is str for name in value))
+    outside: str = key("", "label of words outside of labelled elements in XML; default: they have to be in one")
     header: bool = key(True, "whether the first line of a table names the columns; else they are numbers from 1")
     drop: str = key("", "columns of a table to leave out, separated by commas; for the features table")
     text: str = key("", "column of a table, or key of JSON objects, with the texts, for the features text; default: "
@@ -318,8 +324,9 @@ DATA_OPTIONS: dict[str, Option] = {
         "The structure of the labels, with --data: chain, flat, taxonomy or ranking; default: by the format."),
     "label": Option("data", "label", None,
         "The column with the labels, with --data: the name or number (from 1) of a table's column, a key of JSON "
-        "objects, or a field of CoNLL-U (xpos, misc:NER). Default: label, tag, ...; if rows are items also class, "
-        "target or the last column; label or labels; upos."),
+        "objects (tokens.tag: of their tokens), a field of CoNLL-U (xpos, misc:NER), or attributes in XML whose values "
+        "belong to labels. Default: label, tag, ...; if rows are items also class, target or the last column; label, "
+        "labels, tags, ner_tags or pos_tags; upos."),
     "drop": Option("data", "drop", "Data",
         "Columns of a table to leave out, with --data: names or numbers, as A,B.", takes_several=True),
     "header": Option("data", "header", "Data",
@@ -338,8 +345,8 @@ DATA_OPTIONS: dict[str, Option] = {
         "The encoding of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ..., or bytes: UTF-8, with "
         "other bytes kept as they are. The model remembers it."),
     "sentence": Option("data", "sentence", "Data",
-        "The column of a table that has a number or name for each sequence, with --data. Default: sentence, ..., or "
-        "blank lines separate sequences."),
+        "The column of a table that has a number or name for each sequence, or the name of the items' elements in XML "
+        "(bibl), with --data. Default: sentence, ..., or blank lines separate sequences; the elements below the root."),
     "sheet": Option("data", "sheet", "Data",
         "The sheet of an Excel workbook, with --data. Default: the first one."),
     "tokenizer": Option("data", "tokenizer", "Data",
@@ -348,6 +355,15 @@ DATA_OPTIONS: dict[str, Option] = {
     "on_misaligned": Option("data", "on_misaligned", "Data",
         "What to do with spans that begin or end within a token, with --data: error (default), expand them to whole "
         "tokens, or drop them."),
+    "missing": Option("data", "missing", "Data",
+        "The label that means an unknown one, such as _, with --data; labels may then be empty or null, too. Sequences "
+        "are trained on partly known labels, single items without a label are left out. Default: all need a label."),
+    "label_names": Option("data", "label_names", "Data",
+        "The names of labels that are numbers from 0, with --data: O,B-PER,I-PER, or a file with a name a line. "
+        "Default: the names in a Parquet file of Hugging Face's datasets, else the numbers.", takes_several=True),
+    "outside": Option("data", "outside", "Data",
+        "The label of words outside of labelled elements in XML, such as O, with --data. Default: all have to be "
+        "in one."),
     "columns": Option("features", "columns", "Data", 'Names of the columns before the label, with --data: "w pos".'),
     "features": Option("features", "kind", None,
         "The kind of features, with --data: words (default for sequences: word forms, other columns, neighbours), "

@@ -16,6 +16,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import warnings
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +36,7 @@ README, CARDS = ROOT / "README.md", sorted(ROOT.glob("models/*/README.md"))
 MANUAL = [README, *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*MANUAL, *CARDS, ROOT / "CHANGELOG.md"]
 MOST_LINES = 160
+NOT_ALWAYS_INSTALLED = ("datasets", "mlflow", "polars", "spacy", "usaddress")
 TOLERANCE = 0.05
 NUMBER = re.compile(r"[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?")
 FENCED = re.compile(r"^```(\{\w+\}|\w*(?: continued)?)\n(.*?)^```$", re.M | re.S)
@@ -150,8 +152,13 @@ def test_python_runs_and_prints_what_follows(page, program, tmp_path, monkeypatc
 def check_block(page: Path, block: Block, after: Block | None, names: dict[str, object]) -> None:
     """Run a block among the names of those before it, and compare what it prints."""
     output = io.StringIO()
+    others = {*re.findall(r"^import (\w+)", block.text, re.M)} & {*NOT_ALWAYS_INSTALLED}
     code = compile("\n" * block.line + block.text, named(page), "exec")  # lines as in the page
-    with contextlib.redirect_stdout(output):
+    with contextlib.redirect_stdout(output), warnings.catch_warnings():
+        if others:
+            warnings.simplefilter("ignore")  # what such libraries say of their own dependencies
+        for library in others:
+            pytest.importorskip(library)
         exec(code, names)
     if after is not None and after.language == "text" and not is_session(after):
         shown, found = after.text.splitlines(), output.getvalue().splitlines()

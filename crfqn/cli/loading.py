@@ -30,7 +30,7 @@ from crfqn.model.content import CRFSUITE_NAMING
 from crfqn.model.featurizers import Featurizer
 from crfqn.model.opening import MODEL_CLASSES, model_of, read_any
 from crfqn.model.texts import MIN_TOKENIZER_SHARE, share_text, tokenizer_of
-from crfqn.readers.labelled_items import Documents
+from crfqn.readers.labelled_items import Documents, Labeled
 from crfqn.readers.registry import (
     FORMATS,
     find_format,
@@ -448,6 +448,9 @@ def check_labelled(observed: Observed, name: str, is_first: bool = True, input: 
     item = 0 if labels is None else None
     if isinstance(observed.data, Documents) and labels is not None:
         item = next((i for i, label in enumerate(labels) if label in ("", [])), None)
+    if isinstance(observed.data, Labeled) and labels is not None and any(None in item for item in labels):
+        place = observed.data.where(*next(iter(observed.data.labelled(""))))
+        raise InputError(f"{place}: no label to compare with; expected one at each position")
     if item is not None:
         places = None if observed.data is None else observed.data.places
         place = f"{name}, item {item}" if places is None else places.where(item)

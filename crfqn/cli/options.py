@@ -42,7 +42,7 @@ ARGUMENTS_ELSEWHERE = {
 FLAG_WORDS = {"true": True, "false": False}
 # Parameters of commands that name files to read, and files to write. Commands register the files of recipes.
 INPUT_PARAMETERS = (
-    *("data", "test", "dev", "start", "dense", "templates", "taxonomy"),
+    *("data", "test", "dev", "start", "dense", "templates", "taxonomy", "label_names"),
     *(name for name, row in BY_FEATURE.items() if row.read_file),
     *("model", "input", "source"),
 )

@@ -101,7 +101,8 @@ def write_predictions(
         input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
         input = replace(input, max_item_length=options.max_item_length)
         inputs.append(input_with_dense(input, model, path, options.dense))
-        is_json = options.as_json or (is_unicode and input.format != options.to)
+        is_written_anew = input.format != options.to or input.cut is None
+        is_json = options.as_json or (is_unicode and is_written_anew)
         is_utf8 = is_json or "utf-8" in input.encoding.lower()  # JSON always is UTF-8
         encodings.append(BYTES_ENCODING if is_utf8 else input.encoding)
     if output_dir is None or writes_folder:

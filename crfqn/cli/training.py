@@ -170,7 +170,7 @@ def read_data(recipe: Recipe, settings: Mapping[str, Any]) -> Prepared:
     prepared = prepare_data(recipe, settings)
     if isinstance(getattr(model, "class_weight", None), Mapping):
         y = prepared.y_train
-        all_labels = {*(chain.from_iterable(y) if model.ANSWERS.is_list else y)}
+        all_labels = {*(chain.from_iterable(y) if model.ANSWERS.is_list else y)} - {None}
         check_weighted_labels(model.class_weight, sorted(all_labels, key=str))
     for part, labels in (("train", prepared.y_train), ("test", prepared.y_test)):
         _warn_of_one_item(recipe, recipe.data.names(part), labels)
@@ -311,8 +311,9 @@ def _fit_and_save(
         say(f"Interrupted; the best model so far is saved in {output}.")
         code = interrupts.code
     elif model.result_.status.is_regular or (
-        # with class weights a chain's loss is not convex, and a stationary point is the best possible end
-        model.result_.status is Status.STATIONARY and getattr(model, "class_weight", None)
+        # with class weights or unknown labels a chain's loss is not convex, and a stationary point is the best end
+        model.result_.status is Status.STATIONARY
+        and (getattr(model, "class_weight", None) or recipe.data.missing is not None)
     ):
         code = ExitCode.OK
     else:
@@ -405,7 +406,7 @@ def _description(recipe: Recipe, prepared: Prepared, model: Estimator) -> str:
         return f"{recipe.title}\n{len(prepared.X_train.reads)} shards; {settings}\n"
     tree, y = prepared.taxonomy, prepared.y_train
     kind = model.ANSWERS
-    n_labels = len({*(chain.from_iterable(y) if kind.is_list else y)})
+    n_labels = len({*(chain.from_iterable(y) if kind.is_list else y)} - {None})
     if tree is not None:  # all labels that can be predicted, also those without training items
         n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
     size = f"{sum(map(len, y)):,} positions"

@@ -215,7 +215,7 @@ WRAP_HINT = "; if this is one item, wrap it in a list: [item]"
 def check_is_list_of_items(X: object, expected: str, hint_for_text: str = TEXT_HINT) -> None:
     """Raise InputError for anything but an iterable of items, with a hint for one item, a text or a data frame, whose
     rows are no items yet."""
-    if hasattr(X, "columns") and hasattr(X, "shape"):
+    if (hasattr(X, "columns") or hasattr(X, "column_names")) and hasattr(X, "shape"):
         raise InputError(
             f"expected {expected}, got a data frame of shape {X.shape}: data = crfqn.readers.read(frame) makes "
             "items of its rows, data.inputs, with data.labels"

@@ -261,6 +261,8 @@ def item_features(X: Rows, has_constant: bool, pool: Pool, is_sparse: bool = Fal
 def validated(estimator: BaseEstimator, X: ItemsLike, *y: LabelsLike | None, **options: object) -> Any:
     """Return rows, and labels if given, checked by scikit-learn's `validate_data`; InputError for values that are too
     large, naming item and feature, for columns of a data frame that are not numbers, and for dicts."""
+    if hasattr(X, "to_pandas") and hasattr(X, "column_names"):  # a Dataset of Hugging Face
+        X = X.to_pandas()
     check_columns(X)
     if isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping):
         raise InputError(

@@ -28,7 +28,7 @@ from crfqn.readers.images import (
 )
 from crfqn.readers.labelled_items import Documents, Labeled
 from crfqn.readers.registry import FORMATS
-from crfqn.readers.texts import collect_docstrings, read_newsgroups, read_parserator
+from crfqn.readers.texts import collect_docstrings, read_newsgroups
 from crfqn.taxonomy.reading import read_taxonomy_file
 
 Data = Labeled | Documents
@@ -306,7 +306,6 @@ FILE_READERS: dict[str, Callable[..., Any]] = {name: format.read for name, forma
     "letter-matlab": read_letter_matlab,
     "hierarchical-arff": read_hierarchical_arff,
     "newsgroups": read_newsgroups,
-    "parserator": read_parserator,
     "cifar": read_cifar,
 }
 PAIR_READERS = {"idx": read_labelled_images}  # a file of inputs and one of labels

@@ -36,6 +36,7 @@ TEXT_KEY, LABEL_KEY, LABELS_KEY = (
     "label",
     "labels",
 )  # the usual keys of documents' texts and labels, and of sequences'
+LABELS_KEYS = (LABELS_KEY, "tags", "ner_tags", "pos_tags")
 LABEL_SEPARATOR = ","  # between the labels of a document
 NUMBER_TYPES = {int, float}
 SPACE_PATTERN, OBJECT_START = re.compile(r"[ \t\n]*"), re.compile(r'\s*(\[\s*)?\{\s*"')
@@ -48,16 +49,19 @@ def read_json_lines(
     features: str = "features",
     text: str = "text",
     label: str | None = None,
+    columns: Sequence[str] | None = None,
     needs_named: bool = True,
 ) -> Labeled | Documents:
     """Read JSON lines; the keys of the first object decide whether items are sequences of `tokens` (the column "w") or
     of `features`, or documents with a `text`.
 
-    label : the key of labels, by default "labels" of sequences and "label" of documents
+    label : the key of labels, by default "label" of documents, and of sequences the one that there is of "labels",
+        "tags", "ner_tags" and "pos_tags"; "tokens.tag" is the key "tag" of tokens that are objects
+    columns : the columns that a model reads, which are no labels, even under a usual key
     needs_named : whether a named label and text are required, as in data to train on; else the usual ones are read
 
     Missing labels are empty texts. DataError for no JSON object, no such key, lists of different lengths (file and
-    line named), no items.
+    line named), several usual keys of labels without "labels", no items.
     """
     shown, facts = shown_name(path), facts_of(path)
     numbers, records = [], []
@@ -65,7 +69,35 @@ def read_json_lines(
     for number, record in numbered:
         numbers.append(number)
         records.append(record)
+    keys = (features, tokens, text)
+    options: dict[str, Any] = {"label": label, "columns": columns, "needs_named": needs_named}
+    return read_records(shown, numbers, records, facts, keys, is_array=is_array, **options)
+
+
+def read_records(
+    shown: str,
+    numbers: Sequence[int],
+    records: list[dict[str, Any]],
+    facts: dict[str, Any],
+    keys: tuple[str, str, str],
+    *,
+    is_array: bool,
+    label: str | None,
+    columns: Sequence[str] | None,
+    needs_named: bool,
+) -> Labeled | Documents:
+    """Return the items of objects: those of JSON lines, or the rows of a table with columns of lists.
+
+    numbers : the line of each object
+    facts : the properties of the file, to which the first part adds those of its first objects
+    keys : those of features, tokens and text
+    is_array : whether the objects cannot be written again with other labels one by one
+    """
+    features, tokens, text = keys
     where = [f"{shown}, line {number}" for number in numbers]
+    outer, _, inner = (label or "").partition(".")
+    if inner and outer == tokens and not any(label in record for record in records):
+        is_array, records = True, [_with_inner_labels(record, outer, inner) for record in records]
     if "kind" not in facts:
         if not needs_named and records and text not in records[0]:
             text = TEXT_KEY
@@ -78,7 +110,12 @@ def read_json_lines(
             raise DataError(
                 f"{where[0]}: expected labels under {label!r} (label=), got {', '.join(map(repr, records[0]))}"
             )
-        facts["label"] = label if is_there else LABEL_KEY if kind == text else LABELS_KEY
+        if label is not None and is_there:
+            facts["label"] = label
+        elif kind == text:
+            facts["label"] = LABEL_KEY
+        else:
+            facts["label"] = _key_of_labels(where[0], records, columns or (), needs_named)
     elif not records:
         raise EmptyDataError(f"{shown}: no items")
     kind, key = facts["kind"], facts["label"]
@@ -101,7 +138,8 @@ def read_json_lines(
     lengths = [*map(len, items)]
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     places = Places(shown, item_lines.repeat(lengths), offsets, relabel, item_lines=item_lines)
-    has_numbers = {type(name) for record in records for name in record.get(key) or ()} <= NUMBER_TYPES
+    types = {type(name) for record in records for name in record.get(key) or ()}
+    has_numbers = types <= {*NUMBER_TYPES, type(None)}
     first = next((i for i, item in enumerate(items) if item), None)
     if (
         "columns" not in facts and kind == tokens and first is not None
@@ -109,14 +147,42 @@ def read_json_lines(
         has_columns = not _have_features(items[first])
         facts["columns"] = _names(records[first], items[first], (tokens, key)) if has_columns else None
         facts["are_objects"] = isinstance(items[first][0], dict)
-    columns = facts.get("columns", (FIRST_COLUMN,))
-    if kind == features or columns is None:
+    names = facts.get("columns", (FIRST_COLUMN,))
+    if kind == features or names is None:
         return Labeled(items, known, places=places, has_numbers=has_numbers)
     if facts.get("are_objects"):
-        texts = _columns_of_objects(where, items, columns, tokens)
+        texts = _columns_of_objects(where, items, names, tokens)
     else:
-        texts = _columns(where, records, items, columns, tokens)
+        texts = _columns(where, records, items, names, tokens)
     return Labeled(TokenColumns(texts, offsets), known, places=places, has_numbers=has_numbers)
+
+
+def _key_of_labels(
+    where: str, records: Sequence[dict[str, Any]], columns: Sequence[str], is_needed: bool
+) -> str:
+    """Return the key of sequences' labels: "labels", or the only other usual one; DataError for several if one
+    `is_needed`."""
+    there = [key for key in LABELS_KEYS if key not in columns and any(key in record for record in records)]
+    if LABELS_KEY not in there and len(there) > 1 and is_needed:
+        raise DataError(
+            f"{where}: expected one key of labels, got {', '.join(map(repr, there))}; label= (--label) names one"
+        )
+    return (there or [LABELS_KEY])[0]
+
+
+def _with_inner_labels(record: dict[str, Any], tokens: str, label: str) -> dict[str, Any]:
+    """Return an object whose tokens are objects with labels, as one whose labels have a key of their own."""
+    listed = record.get(tokens)
+    if not isinstance(listed, list) or not any(
+        isinstance(token, dict) and label in token for token in listed
+    ):
+        return record
+    plain = [
+        {key: value for key, value in token.items() if key != label} if isinstance(token, dict) else token
+        for token in listed
+    ]
+    labels = [token.get(label) if isinstance(token, dict) else None for token in listed]
+    return record | {tokens: plain, f"{tokens}.{label}": labels}
 
 
 def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
@@ -307,8 +373,8 @@ def _labels(where: str, labels: object, length: int) -> list[str]:
     """Return the labels of an item's positions as texts, empty ones for None."""
     if labels is None:
         return [""] * length
-    listed = labels if isinstance(labels, list) else [None]  # which is no label
-    texts = _label_texts(where, listed, "a list of texts, numbers or booleans as labels", labels)
+    listed = ["" if label is None else label for label in labels] if isinstance(labels, list) else [None]
+    texts = _label_texts(where, listed, "a list of texts, numbers, booleans or nulls as labels", labels)
     if len(listed) != length:
         raise DataError(f"{where}: expected {length} labels, one a position, got {len(listed)}")
     return texts

@@ -67,9 +67,13 @@ class LabelledItems:
         return target_reader(self.each_label()) if self.has_numbers else str
 
     def targets(self, read: Callable[[str], Any] | None = None) -> list[Any]:
-        """Return the labels to train on, by default as these labels' own `reader` reads them."""
+        """Return the labels to train on, by default as these labels' own `reader` reads them; None for the unknown
+        label of a position."""
         read = read or self.reader()
-        return [read(label) if isinstance(label, str) else [*map(read, label)] for label in self.labels]
+        return [
+            read(label) if isinstance(label, str) else [read(text) if text else None for text in label]
+            for label in self.labels
+        ]
 
     def where(self, item: int, position: int | None = None) -> str:
         """Return the place of an item or a position in words, with file and line if it is from a file."""

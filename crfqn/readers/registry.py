@@ -39,9 +39,11 @@ from crfqn.readers import (
     conll,
     conllu,
     crfsuite_text,
+    frames,
     json_lines,
     label_studio,
     labelled_text,
+    labelled_xml,
     span_lines,
     svmlight,
     tables,
@@ -49,10 +51,12 @@ from crfqn.readers import (
 )
 from crfqn.readers.conll import fields_of, splits_at_tabs, token_lines
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Data, Format, options_of, relabeled
+from crfqn.readers.label_values import with_values
 from crfqn.readers.labelled_items import Documents
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from pyarrow import Table
 
 # To add a format, add its module and an entry here. Put it before the formats that would accept its first lines, too.
 FORMATS: dict[str, Format] = {
@@ -62,9 +66,11 @@ FORMATS: dict[str, Format] = {
         label_studio.FORMAT,
         json_lines.FORMAT,
         brat.FORMAT,
+        labelled_xml.FORMAT,
         conllu.FORMAT,
         svmlight.FORMAT,
         *tables.TABLE_FORMATS,
+        frames.FORMAT,
         workbooks.FORMAT,
         labelled_text.LABELLED_FORMAT,
         crfsuite_text.FORMAT,
@@ -116,18 +122,20 @@ def format_of_folder(path: StrPath) -> Format | None:
 
 
 def read(
-    origin: Readable | DataFrame,
+    origin: Readable | DataFrame | Table,
     format: str | None = None,
     *,
     encoding: str = "utf-8",
     largest_size: int = MAX_UNPACKED_SIZE,
+    missing: str | None = None,
+    label_names: Sequence[str] | None = None,
     **options: Any,
 ) -> Data:
     """Read sequences or documents from a file, a stream or a data frame.
 
     Parameters
     ----------
-    origin : str or path-like, stream of bytes or text, or pandas frame
+    origin : str or path-like, stream of bytes or text, frame of pandas or polars, Dataset of datasets, Table of pyarrow
         `-` is standard input. Compression (gzip, bzip2, xz, zstd) is recognised by the content.
     format : str, optional
         A name in `FORMATS`; by default the format of the file's extension.
@@ -135,6 +143,10 @@ def read(
         The name of a codec of Python, or "bytes": UTF-8 that keeps any other byte unchanged (`surrogateescape`).
     largest_size : int, default 4 GiB
         Bytes that a compressed file may unpack to.
+    missing : str, optional
+        The text of an unknown label, as "_". Labels that are empty, or null in JSON, always are unknown.
+    label_names : sequence of str, optional
+        The names of labels that are numbers, from 0 on; -1 is an unknown label. Data sets of Hugging Face have them.
     **options
         Options of the format: `FORMATS[name].options()` lists them, and its reader (`read_conll`, `read_delimited`,
         ...) describes them.
@@ -160,14 +172,15 @@ def read(
     >>> data.inputs[0], data.labels[0], data.places.where(0, 1)
     ([{'w': 'the', 'pos': 'DT'}, {'w': 'dog', 'pos': 'NN'}], ['B-NP', 'I-NP'], 'the stream, line 2')
     """
-    if hasattr(origin, "columns") and hasattr(origin, "shape"):
-        _check_options("of data frames", tables.from_frame, options)
-        return tables.from_frame(origin, **options)
+    if frames.is_frame(origin):
+        _check_options("of data frames", frames.from_frame, options)
+        return with_values(frames.from_frame(origin, **options), missing, label_names)
     if not isinstance(origin, (str, PathLike)) and not hasattr(origin, "read"):
         raise InputError(f"expected the name of a file, a stream or a data frame, got {describe(origin)}")
     file_format = find_format(format, origin)
     _check_options(repr(file_format.name), file_format.read, options)
-    return file_format.read(Source(origin, encoding, largest_size), **options)
+    data = file_format.read(Source(origin, encoding, largest_size), **options)
+    return with_values(data, missing, label_names)
 
 
 def write(

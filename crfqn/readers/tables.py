@@ -1,4 +1,4 @@
-"""Reader of tables: CSV, TSV and Parquet files, and data frames.
+"""Reader of tables: CSV and TSV files, and what readers of Parquet files and of data frames share.
 
 A row is a position of a sequence or, in a table with a column of texts or read by `rows`, a document. A column defines
 the items (the same value in neighbouring rows; an empty cell continues the item above), or in CSV and TSV blank lines
@@ -13,33 +13,34 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from crfqn.data.binary_files import PARQUET
 from crfqn.data.file_parts import Cut
-from crfqn.data.files import RETURN_WITHIN, Readable, facts_of, is_blank, read_bytes, shown_name, text_lines
+from crfqn.data.files import RETURN_WITHIN, Readable, facts_of, is_blank, shown_name, text_lines
 from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data_options import OF_COLUMNS
 from crfqn.errors import DataError, EmptyDataError
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Format
+from crfqn.readers.json_lines import read_records
+from crfqn.readers.label_values import with_values
 from crfqn.readers.labelled_items import Documents, Labeled, Places
-from crfqn.readers.table_writing import delimited_lines, import_arrow, parquet_bytes, relabelled_cell
+from crfqn.readers.table_writing import delimited_lines, relabelled_cell
 
 if TYPE_CHECKING:
     from _csv import Reader
 
-    from pandas import DataFrame
 
 LABEL_TITLES = ("label", "labels", "tag", "tags")
 LABEL_TITLES_OF_ROWS = (*LABEL_TITLES, "class", "target")
 SENTENCE_TITLES = ("sentence", "sentence_id", "sent_id", "sentence #")
 TEXT_TITLES = ("text",)
+RECORD_KEYS = "features", "tokens", "text"  # of rows with lists, as in JSON
 DELIMITER_LINE = re.compile("sep=(.)")
 MAX_CELL_LENGTH = 2**31 - 1  # characters, the maximum of Python's reader on all systems
 
@@ -58,6 +59,8 @@ class TextTable:
     delimiter: str | None = None
     starts: dict[str, int] = field(default_factory=dict)
     texts: set[str] = field(default_factory=set)
+    records: list[dict[str, Any]] = field(default_factory=list)
+    label_names: dict[str, list[str]] = field(default_factory=dict)
 
     def column(
         self,
@@ -150,7 +153,9 @@ def table_reader(
         @functools.wraps(cells)
         def read(origin: Any, *args: P.args, **keywords: P.kwargs) -> Labeled | Documents:
             chosen = options(*args, **keywords)
-            return _assembled(cells(origin, chosen), chosen)
+            table = cells(origin, chosen)
+            data, label = _of_records(table, chosen) if table.records else _assembled(table, chosen)
+            return with_values(data, None, table.label_names.get(label))
 
         (first, _), known = inspect.signature(cells).parameters.values(), inspect.signature(options)
         parameters = [first, *known.parameters.values()]
@@ -217,54 +222,25 @@ def read_delimited(path: Readable, options: DelimitedOptions) -> TextTable:
     return table
 
 
-@table_reader(TableOptions)
-def read_parquet(path: Readable, options: TableOptions) -> TextTable:
-    """Read a Parquet file (through pyarrow) as sequences (TokenColumns) or documents."""
-    with _parquet(path) as (parquet, content):
-        table = parquet.read_table(content)
-        cells = {name: table.column(name).to_pylist() for name in table.column_names}
-    return _of_columns(cells, shown_name(path))
+def _of_records(table: TextTable, options: TableOptions) -> tuple[Labeled | Documents, str]:
+    """Return the rows of a table with columns of lists as items, and the name of the labels' column."""
+    facts: dict[str, Any] = {}
+    data = read_records(
+        table.shown,
+        range(1, len(table.records) + 1),
+        table.records,
+        facts,
+        RECORD_KEYS,
+        is_array=True,
+        label=options.label,
+        columns=options.columns,
+        needs_named=options.needs_named,
+    )
+    return data, facts["label"]
 
 
-@table_reader(TableOptions)
-def from_frame(frame: DataFrame, options: TableOptions) -> TextTable:
-    """Return a pandas or polars frame as sequences (TokenColumns) or documents."""
-    return _of_columns({str(name): list(frame[name]) for name in frame.columns}, "the frame")
-
-
-def parquet_titles(path: Readable) -> list[str]:
-    """Return the names of a Parquet file's columns; errors as of `read_parquet`."""
-    with _parquet(path) as (parquet, content):
-        return list(parquet.read_schema(content).names)
-
-
-@contextmanager
-def _parquet(path: Readable) -> Iterator[tuple[Any, Any]]:
-    """Yield pyarrow's module for Parquet and a file's content; DataError for anything but a Parquet file."""
-    arrow, parquet = import_arrow()
-    try:
-        yield parquet, arrow.BufferReader(read_bytes(path))
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
-
-
-def _of_columns(columns: dict[str, list[Any]], shown: str) -> TextTable:
-    """Return a table of columns of any values; a missing value is an empty text, and a row's number is its line."""
-    texts = [["" if _is_missing(value) else str(value) for value in column] for column in columns.values()]
-    rows = list(zip(*texts, strict=True))
-    are_texts = {name for name, column in columns.items() if any(isinstance(cell, str) for cell in column)}
-    return TextTable(shown, list(columns), list(rows), list(range(1, len(rows) + 1)), texts=are_texts)
-
-
-def _is_missing(value: object) -> bool:
-    try:
-        return value is None or bool(value != value)  # NaN, which differs from itself
-    except TypeError:  # pandas' NA is neither true nor false
-        return True
-
-
-def _assembled(table: TextTable, options: TableOptions) -> Labeled | Documents:
-    """Return the rows of a table as sequences or documents."""
+def _assembled(table: TextTable, options: TableOptions) -> tuple[Labeled | Documents, str]:
+    """Return the rows of a table as sequences or documents, and the name of the labels' column."""
     if not table.rows:
         raise EmptyDataError(f"{table.shown}: no rows below the names of the columns")
     for name in options.drop if options.needs_named else ():
@@ -283,10 +259,11 @@ def _assembled(table: TextTable, options: TableOptions) -> Labeled | Documents:
     if table.delimiter is not None:
         cell = len(table.header) if label_column is None else label_column
         relabel = partial(relabelled_cell, cell=cell, delimiter=table.delimiter)
+    label = "" if label_column is None else table.header[label_column]
     places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
     if text_column is not None:
         texts = [row[text_column] for row in table.rows]
-        return Documents(texts, labels, places=places, has_numbers=has_numbers)
+        return Documents(texts, labels, places=places, has_numbers=has_numbers), label
     used = {label_column, sentence_column}
     numbers = [c for c, name in enumerate(table.header) if c not in used and name not in options.drop]
     if options.columns is not None:
@@ -299,9 +276,10 @@ def _assembled(table: TextTable, options: TableOptions) -> Labeled | Documents:
     offsets = np.array([*starts, len(table.rows)], np.int64)
     tokens = TokenColumns(cells, offsets)
     if options.rows:
-        return Documents(tokens, labels, places=places, has_numbers=has_numbers)
+        return Documents(tokens, labels, places=places, has_numbers=has_numbers), label
     items = [labels[start:stop] for start, stop in itertools.pairwise(offsets)]
-    return Labeled(tokens, items, places=replace(places, offsets=offsets), has_numbers=has_numbers)
+    places = replace(places, offsets=offsets)
+    return Labeled(tokens, items, places=places, has_numbers=has_numbers), label
 
 
 def _special_columns(table: TextTable, options: TableOptions) -> tuple[int | None, int | None, int | None]:
@@ -503,16 +481,4 @@ def text_table(name: str, title: str, delimiter: str) -> Format:
 TABLE_FORMATS = (
     text_table("csv", "table with a header: a position or a text a row", ","),
     text_table("tsv", "the same, with tabs", "\t"),
-    Format(
-        "parquet",
-        "the same, as Parquet",
-        (".parquet", ".pq"),
-        (SEQUENCES, DOCUMENTS, ROWS),
-        read_parquet,
-        parquet_bytes,
-        begins=lambda lines: lines[0].startswith(PARQUET.decode()),
-        names_columns=True,
-        features=TABLE_FEATURES,
-        titles=lambda path, lines, **_: parquet_titles(path),
-    ),
 )

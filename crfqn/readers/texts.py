@@ -1,4 +1,4 @@
-"""Texts with labels: 20 Newsgroups, the docstrings of Python's standard library, and parserator's XML."""
+"""Texts with labels: 20 Newsgroups, and the docstrings of Python's standard library."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from collections.abc import Collection, Iterator
 from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec
 from pathlib import Path, PurePosixPath
-from xml.etree import ElementTree
 
-from crfqn.data.files import read_bytes, shown_name
 from crfqn.errors import DataError, DataUnavailableError
 from crfqn.messages import shorten
-from crfqn.readers.labelled_items import Documents, Labeled
+from crfqn.readers.labelled_items import Documents
 from crfqn.taxonomy.reading import open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
@@ -180,38 +178,3 @@ def _definitions(node: ast.AST, home: Home) -> Iterator[tuple[Home, str]]:
                 yield from _definitions(child, inner)
         elif isinstance(child, ast.stmt | ast.excepthandler):  # within if, try, with
             yield from _definitions(child, home)
-
-
-def read_parserator(path: str | Path) -> Labeled:
-    """Read a training file of parserator (probablepeople, usaddress; DataMade): names and addresses in labelled pieces.
-
-        <NameCollection><Name><GivenName>Drake</GivenName> <Surname>Rice</Surname></Name></NameCollection>
-
-    Elements below the root are items, their elements the pieces, split at white space into words, dicts `{"w": word}`.
-    DataError for no XML, definitions of entities, text outside a labelled piece, no items.
-    """
-    inputs: list[list[dict[str, str]]] = []
-    labels: list[list[str]] = []
-    content = read_bytes(path)
-    if b"<!ENTITY" in content:  # which may expand to any size
-        raise DataError(
-            f"{shown_name(path)}: expected XML without definitions of entities, got <!ENTITY ...>"
-        )
-    try:
-        root = ElementTree.fromstring(content)
-    except ElementTree.ParseError as error:
-        raise DataError(f"{shown_name(path)}: no XML: {error}") from error
-    for item in root:
-        loose = [text for text in (item.text, *(piece.tail for piece in item)) if text and text.strip()]
-        if loose:
-            raise DataError(
-                f"{shown_name(path)}, item {len(labels) + 1}: expected words within elements named after their label, "
-                f"got {loose[0].strip()[:60]!r} outside"
-            )
-        words = [(word, piece.tag) for piece in item for word in "".join(piece.itertext()).split()]
-        if words:
-            inputs.append([{"w": word} for word, _ in words])
-            labels.append([label for _, label in words])
-    if not labels:
-        raise DataError(f"{shown_name(path)}: no items; expected elements of labelled pieces below the root")
-    return Labeled(inputs, labels)

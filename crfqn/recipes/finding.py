@@ -18,6 +18,7 @@ from crfqn.readers.conll import TAB_SEPARATOR, column_names, splits_at_tabs
 from crfqn.readers.datasets import bundled
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
 from crfqn.readers.json_lines import FIRST_COLUMN
+from crfqn.readers.label_values import names_of_labels
 from crfqn.readers.registry import FORMATS, find_format, first_lines, format_of_folder, formats_with, sniff
 from crfqn.readers.tables import LABEL_TITLES_OF_ROWS, TEXT_TITLES, are_texts, has_header
 from crfqn.recipes.schema import Recipe, keys_of, parse_recipe
@@ -88,6 +89,8 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     names = keys["train"] = _as_list(data)
     if "drop" in keys:
         keys["drop"] = ",".join(_as_list(keys["drop"]))
+    if "label_names" in keys:
+        keys["label_names"] = names_of_labels(_as_list(keys["label_names"]))
     files = {part: files_named(_as_list(keys[part]), Path()) for part in ("train", "test") if keys.get(part)}
     first = str(files["train"][0])
     lines = first_lines(first, keys.get("encoding", "utf-8"), waits=True)

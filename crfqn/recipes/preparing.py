@@ -84,8 +84,8 @@ def observe(
     keeps_blank : whether a blank line among texts is a document without words
     columns : the columns that the model reads, if they are not those of the training data
 
-    DataError for a missing or malformed file (with file and line), for attributes that are not pixels, and for items
-    in which only some positions have labels.
+    DataError for a missing or malformed file (with file and line), for attributes that are not pixels, and, unless the
+    recipe has `missing`, for items in which only some positions have labels.
     """
     is_chain = recipe.structure.kind == "chain"
     if features is None and not is_chain:
@@ -110,7 +110,10 @@ def observe(
                 new = read_images(path, pixel_map(recipe).shape)
             else:
                 new = sources.read_items(recipe, path, columns, keeps_blank=keeps_blank, is_new=True)
-        has_labels = new.known_labels() is not None if is_chain else any(new.labels)
+        if is_chain and recipe.data.missing is None:
+            has_labels = new.known_labels() is not None
+        else:
+            has_labels = any(new.each_label())
         y = targets(recipe, new, new) if has_labels else None
     origin = None if path is None else new
     if is_chain:

@@ -186,6 +186,8 @@ def _mistakes(recipe: Recipe) -> Iterator[str]:
         yield "[data] has a test file and no train, a file to train on"
     if data.format and not has_files:
         yield "[data] format is that of files (train, test), not of a dataset"
+    if data.dataset and (data.missing, data.label_names) != (None, None):
+        yield "[data] missing and label_names are for the labels of files (train, test), not of a dataset"
     if not data.header and not data.label:
         yield "[data] header = false needs label, the number of the column of labels"
     if data.format and data.format not in FORMATS:

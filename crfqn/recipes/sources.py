@@ -335,6 +335,19 @@ def check_all_labelled(recipe: Recipe, data: LabelledItems) -> None:
     raise DataError(f"{data.where(*missing[0])}: no label{others}; expected {form}")
 
 
+def without_unlabelled(data: Documents) -> Documents:
+    """Return the documents with a label, and warn about the number of others; DataError if there is none."""
+    items = np.flatnonzero([bool(label) for label in data.labels])
+    if not items.size:
+        raise DataError(f"{data.where(0)}: expected at least one item with a label, got none")
+    if items.size == data.n_items:
+        return data
+    places = data.places and replace(data.places, lines=data.places.lines[items])
+    n_left_out = data.n_items - items.size
+    warn_caller(f"{n_left_out:,} of {data.n_items:,} items have no label and are left out")
+    return replace(data.part(items), places=places)
+
+
 def warn_of_indices(data: Documents, shown: str) -> None:
     """Warn about columns of a table that number its rows."""
     for name, texts in data.inputs.texts.items():
@@ -365,7 +378,10 @@ def read_items(
     """
     name = format_of(recipe, path)
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
-    data = read(path, name, encoding=recipe.data.encoding, **options)
+    settings, names = recipe.data, recipe.data.label_names
+    data = read(
+        path, name, encoding=settings.encoding, missing=settings.missing, label_names=names, **options
+    )
     structure, kind = recipe.structure.kind, recipe.features.kind
     has_sequences = isinstance(data, Labeled)
     if has_sequences != (structure == "chain"):
@@ -539,8 +555,11 @@ def read_set(
         with own_files():
             data = read_items(replace(recipe, data=settings), path, columns, is_new=is_new)
         recipe = cut_alike(recipe, data.inputs)
-        if not is_new:
+        if is_train and recipe.data.missing is not None:
+            data = without_unlabelled(data) if isinstance(data, Documents) else data
+        elif not is_new:
             check_all_labelled(recipe, data)
+        if not is_new:
             warn_of_labels(recipe, data)
             if recipe.features.kind == "table":
                 warn_of_indices(data, shown_name(path))

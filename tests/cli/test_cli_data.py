@@ -123,7 +123,7 @@ class TestPredictions:
         [
             (("--to", "conll"), "format 'conll' holds sequences, and these are documents"),
             (("--to", "text", "--score"), "--to text: writes labels alone; leave out --score"),
-            (("--format", "xml"), "format: expected one of spacy, "),
+            (("--format", "yaml"), "format: expected one of spacy, "),
         ],
     )
     def test_wrong_options(self, folder, monkeypatch, options, message):

@@ -32,6 +32,8 @@ LOST = "expected a new file for the output, got an input, which would be lost"
 TWICE = "expected a file for each output"
 # Parameters with a text that names no file, and those that name folders.
 TEXTS = {
+    "missing",
+    "outside",
     "recipe",  # its name may be that of its folder
     *(
         "format",

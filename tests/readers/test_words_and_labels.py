@@ -1,4 +1,4 @@
-"""Readers of words with labels: parserator, treebanks, tables with a head; what is wrong is named with its place."""
+"""Readers of words with labels: treebanks, tables with a head; what is wrong is named with its place."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError
 from crfqn.readers.conll import read_conll
 from crfqn.readers.datasets import read_files
-from crfqn.readers.texts import read_parserator
 
-NAMES = """<NameCollection>
-  <Name><GivenName>Drake</GivenName> <Surname>van der Rice</Surname></Name>
-  <Name></Name>
-  <Name><And>&amp;</And></Name>
-</NameCollection>"""
 COLUMNS = "\t_" * 5
 TREEBANK = f"""# text = Van het huis.
 1-2\tVanhet\t_\t_\t_{COLUMNS}
@@ -38,29 +32,6 @@ def path(tmp_path):
         return str(target)
 
     return write
-
-
-def test_names(path):
-    data = read_parserator(path(NAMES))
-    assert [[word["w"] for word in item] for item in data.inputs] == [["Drake", "van", "der", "Rice"], ["&"]]
-    assert data.labels == [["GivenName", "Surname", "Surname", "Surname"], ["And"]]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (NAMES.replace("<Name></Name>", "<Name>"), "no XML: mismatched tag: line 5"),
-        (
-            NAMES.replace("</GivenName> ", "</GivenName> Jr. "),
-            r"item 1: expected words within elements .* got 'Jr\.'",
-        ),
-        ("<Names/>", "no items; expected elements of labelled pieces"),
-        ('<!DOCTYPE a [<!ENTITY b "c">]>' + NAMES, "expected XML without definitions of entities"),
-    ],
-)
-def test_what_is_no_file_of_names(path, text, message):
-    with pytest.raises(DataError, match=message):
-        read_parserator(path(text))
 
 
 def test_treebank(path):
