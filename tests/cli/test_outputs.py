@@ -32,8 +32,7 @@ LOST = "expected a new file for the output, got an input, which would be lost"
 TWICE = "expected a file for each output"
 # Parameters with a text that names no file, and those that name folders.
 TEXTS = {
-    "missing",
-    "outside",
+    *("missing", "outside", "analyzer", "ngram_range", "weighting", "min_df", "max_df"),
     "recipe",  # its name may be that of its folder
     *(
         "format",
