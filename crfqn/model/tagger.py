@@ -319,12 +319,13 @@ class Tagger:
 
     def _item(self, item: object) -> Any:
         """Set an item, unless it is None, and return a list with the item that is set."""
+        model = self._model
         if item is not None:
             self.set(item)
         item = self._own.__dict__.get("item")
         if item is None:
             raise InputError("expected an item first: set(xseq)")
-        return self._model.ANSWERS.as_items(self._model, item)
+        return model.ANSWERS.as_items(model, item)
 
     def _sentence_of(self, items: Any) -> OneSentence | None:
         """Return the model's fast answers for one sentence if it has them and the only item is a list."""

@@ -303,7 +303,7 @@ class TestMistakes:
             wider = np.split(wider, X.offsets[1:-1])
         with pytest.raises(InputError, match="dense: expected 2 columns, as in training, got 1"):
             predict(Features(wider, X.sparse))
-        with pytest.raises(InputError, match=r"expected crfqn\.Features, or pairs"):
+        with pytest.raises(InputError, match=r"expected crfqn\.Features, pairs .* or dicts with vectors"):
             predict(X.sparse)
         with pytest.raises(InputError, match="without a dense block"):
             predict_plain(X)
