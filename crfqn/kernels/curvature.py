@@ -347,22 +347,19 @@ def list_transitions(here, there, p, neighbours, owners, starts, places, ends, f
 
 
 @kernel(sums=IN_ORDER, counts=False)
-def add_edge_products(
-    outgoing, incoming, firsts, seconds, here, after, shares, heads, following, mixed, model
-):
+def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, heads, following, model):
     """model += sum_t share_t (v' C_t v + C_t(k, k') C_{t+1}(l, l')) for all pairs of edges (k, l), (k', l').
 
     For two outgoing edges all but the last terms of the two products cancel: these are added for edges to the same
-    state.
+    state. Sums for (e, e') and (e', e) are added at the end, so that symmetric products come in halves before.
 
     outgoing, incoming : TransitionCounts, edges whose first or whose second state is at the position
     here, after : float64 (K, S), marginals of the positions and of the next ones
-    shares : float64 (S,); model : float64 (E, E)
+    shares : float64 (S,); model : float64 (E, E), zeros on entry
     heads, following : int64 (K,), (E,), workspace: the last outgoing edge to each state, and the one before each edge
-    mixed : float64 (E, E), zeros on entry: outgoing with incoming edges, whose transpose is added at the end
     """
     for t in range(shares.size):
-        begin = outgoing.ends[t]
+        begin, half = outgoing.ends[t], 0.5 * shares[t]
         for k in range(heads.size):
             heads[k] = -1
         for o in range(begin, outgoing.ends[t + 1]):
@@ -371,59 +368,56 @@ def add_edge_products(
         for o in range(begin, outgoing.ends[t + 1]):
             e, k, mean = outgoing.edges[o], outgoing.here[o], outgoing.mean[o]
             to = seconds[e]
-            model[e, e] += shares[t] * mean
+            model[e, e] += half * mean
             other = heads[to]
             while other >= 0:
                 e_2 = outgoing.edges[other]
                 if firsts[e_2] == k and e_2 != e:  # the same transition, of another feature
-                    model[e, e_2] += shares[t] * mean
-                model[e, e_2] -= shares[t] * after[to, t] * here[k, t] * here[firsts[e_2], t]
+                    model[e, e_2] += half * mean
+                model[e, e_2] -= half * after[to, t] * here[k, t] * here[firsts[e_2], t]
                 other = following[other - begin]
             for i in range(incoming.ends[t], incoming.ends[t + 1]):
                 joint = mean * incoming.q[i] if incoming.here[i] == k else 0.0
-                mixed[e, incoming.edges[i]] += shares[t] * (joint - mean * incoming.mean[i])
+                model[e, incoming.edges[i]] += shares[t] * (joint - mean * incoming.mean[i])
         for i in range(incoming.ends[t], incoming.ends[t + 1]):
             e, k, mean = incoming.edges[i], incoming.here[i], incoming.mean[i]
             for other in range(incoming.ends[t], incoming.ends[t + 1]):
                 joint = mean * incoming.q[other] if incoming.here[other] == k else 0.0
-                model[e, incoming.edges[other]] += shares[t] * (joint - mean * incoming.mean[other])
+                model[e, incoming.edges[other]] += half * (joint - mean * incoming.mean[other])
     for e in range(model.shape[0]):
-        for e_2 in range(model.shape[0]):
-            model[e, e_2] += mixed[e, e_2] + mixed[e_2, e]
+        for e_2 in range(e + 1):
+            model[e, e_2] += model[e_2, e]
+            model[e_2, e] = model[e, e_2]
 
 
 @kernel(sums=IN_ORDER, counts=False)
-def add_edge_columns(outgoing, incoming, states, here, roots, bounds, rows, mean, own, sums):
+def add_edge_columns(ends, edges, own_states, q, means, states, here, roots, bounds, rows, mean, own, sums):
     """sums[e, a] += sum_t rows[t, a] p_t(k) (v_t(k) - mean_t) roots[t], k the state of node a, for the edges e.
 
+    ends, edges, own_states, q, means : the fields of TransitionCounts, of edges to both neighbours
     states, bounds : int (M,), (M + 1,): the nodes of state states[i] are bounds[i] ... bounds[i + 1] - 1
     here : float64 (K, S), marginals of the positions; roots : float64 (S,), square roots of their shares
     rows : float32 (S, n), the features of the nodes; sums : float32 (E, n)
     mean, own : float64 (E,), workspace, zeros on entry
     """
     for t in range(roots.size):
-        for lists in (outgoing, incoming):
-            for i in range(lists.ends[t], lists.ends[t + 1]):
-                mean[lists.edges[i]] += lists.mean[i]
+        for i in range(ends[t], ends[t + 1]):
+            mean[edges[i]] += means[i]
         for m in range(states.size):
             scale = roots[t] * here[states[m], t]
-            for lists in (outgoing, incoming):
-                for i in range(lists.ends[t], lists.ends[t + 1]):
-                    own[lists.edges[i]] += lists.q[i] if lists.here[i] == states[m] else 0.0
-            for lists in (outgoing, incoming):
-                for i in range(lists.ends[t], lists.ends[t + 1]):
-                    e = lists.edges[i]
-                    factor = np.float32((own[e] - mean[e]) * scale)
-                    own[e] = mean[e]  # an edge may be in both lists
-                    if factor != 0.0:
-                        for a in range(bounds[m], bounds[m + 1]):
-                            sums[e, a] += factor * rows[t, a]
-            for lists in (outgoing, incoming):
-                for i in range(lists.ends[t], lists.ends[t + 1]):
-                    own[lists.edges[i]] = 0.0
-        for lists in (outgoing, incoming):
-            for i in range(lists.ends[t], lists.ends[t + 1]):
-                mean[lists.edges[i]] = 0.0
+            for i in range(ends[t], ends[t + 1]):
+                own[edges[i]] += q[i] if own_states[i] == states[m] else 0.0
+            for i in range(ends[t], ends[t + 1]):
+                e = edges[i]
+                factor = np.float32((own[e] - mean[e]) * scale)
+                own[e] = mean[e]  # an edge may be in the list twice
+                if factor != 0.0:
+                    for a in range(bounds[m], bounds[m + 1]):
+                        sums[e, a] += factor * rows[t, a]
+            for i in range(ends[t], ends[t + 1]):
+                own[edges[i]] = 0.0
+        for i in range(ends[t], ends[t + 1]):
+            mean[edges[i]] = 0.0
 
 
 @kernel(sums=IN_ORDER)

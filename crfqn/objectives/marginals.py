@@ -186,18 +186,23 @@ class EdgeModel:
     def with_nodes(self, nodes: CoordinateParts, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the edge-node block of the model, (E', n); rows : (n, S), sqrt(share_t) x_t of the nodes' features."""
         states, first = np.unique(nodes.states, return_index=True)
+        lists = self.outgoing, self.incoming
+        positions = [np.repeat(np.arange(self.shares.size), np.diff(one.ends)) for one in lists]
+        order = np.argsort(np.concatenate(positions), kind="stable")
+        ends = self.outgoing.ends + self.incoming.ends
+        entries = [np.concatenate(pair)[order] for pair in zip(*(one[1:] for one in lists), strict=True)]
         out = np.zeros((self.firsts.size, nodes.n_nodes), np.float32)
-        add_edge_columns(
-            self.outgoing, self.incoming, states, self.here, np.sqrt(self.shares), np.append(first, nodes.n_nodes),
-            np.ascontiguousarray(rows.T), *np.zeros((2, self.firsts.size)), out,
-        )  # fmt: skip
+        bounds, workspace = np.append(first, nodes.n_nodes), np.zeros((2, self.firsts.size))
+        rows = np.ascontiguousarray(rows.T)
+        roots = np.sqrt(self.shares)
+        add_edge_columns(ends, *entries, states, self.here, roots, bounds, rows, *workspace, out)
         return out
 
     def with_edges(self) -> NDArray[np.float64]:
         """Return the edge-edge block of the model, (E', E'): C_t at v, and C_t(k, k') C_{t+1}(l, l')."""
         n_edges = self.firsts.size
-        mixed, out = np.zeros((2, n_edges, n_edges))
-        workspace = np.empty(self.here.shape[0], np.int64), np.empty(n_edges, np.int64), mixed
+        out = np.zeros((n_edges, n_edges))
+        workspace = np.empty(self.here.shape[0], np.int64), np.empty(n_edges, np.int64)
         add_edge_products(
             self.outgoing, self.incoming, self.firsts, self.seconds, self.here, self.after, self.shares, *workspace, out
         )  # fmt: skip
