@@ -29,7 +29,7 @@ from crfqn.messages import printable, shorten
 from crfqn.model.model import Model
 from crfqn.model.opening import MODEL_CLASSES, model_of, read_any
 from crfqn.model.sequences import SequenceModel
-from crfqn.model.texts import tokenizer_of
+from crfqn.model.texts import Words, tokenizer_of
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import pixel_map
 from crfqn.report.facts import feature_text, fitted_model, n_features
@@ -180,6 +180,8 @@ def _facts(model: Any, weights: Model, path: Path, recipe: Recipe | None) -> dic
     tokenizer = tokenizer_of(model)
     if tokenizer.share is not None:
         facts |= {"tokenizer": tokenizer.name, "tokenizer_share": tokenizer.share}
+    if isinstance(featurizer := getattr(model, "featurizer_", None), Words):
+        facts["ngrams"] = featurizer.description
     facts["data_fingerprint"] = model.training_.get("data_fingerprint")
     facts["labels"] = [*map(label_text, model.classes_)]
     if (tree := getattr(model, "tree_", None)) is not None:
@@ -223,6 +225,7 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         "encoding": facts["encoding"] != "utf-8" and facts["encoding"],
         "raw text": "tokenizer" in facts
         and f"cut by {facts['tokenizer']!r}: {100 * facts['tokenizer_share']:.1f} % of the training tokens right",
+        "texts": facts.get("ngrams"),
         "labels": f"{len(facts['labels'])}{nodes}: {labels if len(labels) <= 70 else labels[:67] + '...'}",
         "features": f"{facts['n_features']:,}, of which {facts['n_features_used']:,} are used",
         "dense": "n_dense" in facts

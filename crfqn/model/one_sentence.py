@@ -1,4 +1,4 @@
-"""Answers for one sentence of dicts or strings by few calls: on the usual way they take as long as the arithmetic.
+"""Answers for one sentence of dicts or strings by a short chain of calls, which takes as long as the arithmetic.
 
 Labels are those of `NumpyEngine`, bit by bit, and probabilities agree within 1e-12, since the same functions add up the
 scores and do the inference.

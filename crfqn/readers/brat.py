@@ -1,4 +1,4 @@
-"""Reader and writer of brat's standoff format: a folder of texts (`.txt`) with their annotations (`.ann`) beside them.
+"""Reader and writer of brat's standoff format: a folder of texts (`.txt`) with an `.ann` file of annotations each.
 
 A line `T1 TAB Person 0 5 TAB Maria` of a `.ann` file is a span of the characters of the text, line ends counted as
 they are in the file; `0 5;16 23` has gaps, unless only blanks are between the parts. Relations, events, attributes and
@@ -17,7 +17,15 @@ from crfqn.data.files import Readable, Source, check_text, read_bytes, shown_nam
 from crfqn.errors import DataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.format import SEQUENCES, Batches, Format
-from crfqn.readers.text_spans import MarkedText, TextSpan, is_same_text, marked_texts, reader_of, span_from
+from crfqn.readers.text_spans import (
+    MarkedText,
+    TextSpan,
+    is_same_text,
+    marked_texts,
+    reader_of,
+    span_from,
+    warn_of_places,
+)
 
 TEXT_SUFFIX, ANNOTATION_SUFFIX = ".txt", ".ann"
 DIGITS = re.compile("[0-9]+")
@@ -26,7 +34,7 @@ NAME_KEY = "name"  # of a text's record: the name of its files without the exten
 
 def _texts(path: Readable, reads_spans: bool) -> Iterator[MarkedText]:
     """Yield the texts of a folder, in the order of their names, or one (its `.txt` or `.ann` file). A text without
-    annotations beside it is unlabelled. DataError, with file and line, for a wrong span; InputError for a stream."""
+    `.ann` file is unlabelled. DataError, with file and line, for a wrong span; InputError for a stream."""
     source = source_of(path)
     if hasattr(source.origin, "read") or not Path(source.origin).exists():
         raise InputError(
@@ -36,12 +44,14 @@ def _texts(path: Readable, reads_spans: bool) -> Iterator[MarkedText]:
     files = [place.with_suffix(TEXT_SUFFIX)]
     if place.is_dir():
         files = sorted(file for file in place.iterdir() if file.suffix == TEXT_SUFFIX and file.name[0] != ".")
+    others: list[str] = []
     for file in files:
         text = _content(replace(source, origin=file))
         annotations, spans = file.with_suffix(ANNOTATION_SUFFIX), None
         if reads_spans and annotations.exists():
-            spans = _spans(str(annotations), text, _content(replace(source, origin=annotations)))
+            spans = _spans(str(annotations), text, _content(replace(source, origin=annotations)), others)
         yield MarkedText(text, spans, str(file), None, {NAME_KEY: file.stem})
+    warn_of_places("relations, events, attributes and notes left out", others)
 
 
 def _content(source: Source) -> str:
@@ -54,11 +64,13 @@ def _content(source: Source) -> str:
         raise DataError(f"{source}: not {source.encoding} text: {error}") from error
 
 
-def _spans(shown: str, text: str, annotations: str) -> list[TextSpan]:
+def _spans(shown: str, text: str, annotations: str, others: list[str]) -> list[TextSpan]:
+    """Return the spans of a `.ann` file; the place of each line of another kind is added to `others`."""
     spans = []
     for number, line in enumerate(annotations.split("\n"), start=1):
         place, fields = f"{shown}, line {number}", line.removesuffix("\r").split("\t")
         if not line.startswith("T"):
+            others += [place] * bool(line.strip())
             continue
         kind, _, pairs = fields[1].partition(" ") if len(fields) == 3 else ("", "", "")
         bounds = [pair.split(" ") for pair in pairs.split(";")]

@@ -17,7 +17,7 @@ from crfqn.errors import DataError
 from crfqn.messages import describe
 from crfqn.readers.format import SEQUENCES, Batches, Format
 from crfqn.readers.json_lines import json_records
-from crfqn.readers.text_spans import MarkedText, TextSpan, marked_texts, reader_of, span_from
+from crfqn.readers.text_spans import MarkedText, TextSpan, marked_texts, reader_of, span_from, warn_of_places
 
 REGION_TYPE = "labels"  # hypertextlabels, rectanglelabels, ... are of HTML, images, ...
 TASK_START = re.compile(r'\s*(\[\s*)?\{\s*"')
@@ -31,10 +31,17 @@ MODEL_VERSION = "crfqn"
 def _texts(path: Readable, reads_spans: bool) -> Iterator[MarkedText]:
     """Yield the texts of tasks; DataError, with the line, for a task without a text and for a wrong region."""
     shown = shown_name(path)
+    unread: list[str] = []
+    others: list[str] = []
     for number, task in json_records(path)[1]:
         place = f"{shown}, line {number}" + (f", task {task['id']}" if "id" in task else "")
-        text = _text(place, task)
-        yield MarkedText(text, _regions(place, text, task) if reads_spans else None, shown, number, task)
+        text, annotations, spans = _text(place, task), _annotations(task) if reads_spans else [], None
+        if annotations:
+            unread += [place] * (len(annotations) - 1)
+            spans = _spans(place, text, annotations[0], others)
+        yield MarkedText(text, spans, shown, number, task)
+    warn_of_places("annotations left out, the ground truth or the last one of each task kept", unread)
+    warn_of_places("regions that are no labels of a text (relations, choices, ...) left out", others)
 
 
 def _text(place: str, task: dict[str, Any]) -> str:
@@ -50,16 +57,23 @@ def _text(place: str, task: dict[str, Any]) -> str:
     return texts["text"] if "text" in texts else next(iter(texts.values()))
 
 
-def _regions(place: str, text: str, task: dict[str, Any]) -> list[TextSpan] | None:
-    results = _results(task)
-    if results is None:
-        return None
+def _annotations(task: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """Return the regions of each annotation that was not cancelled, first those of the ground truth or the last one."""
+    listed = task.get("annotations", task.get("completions")) or []
+    done = [one for one in listed if isinstance(one, dict) and not one.get("was_cancelled")]
+    done.sort(key=lambda one: bool(one.get("ground_truth")))
+    return [[one for one in each.get("result") or () if isinstance(one, dict)] for each in reversed(done)]
+
+
+def _spans(place: str, text: str, regions: list[dict[str, Any]], others: list[str]) -> list[TextSpan]:
+    """Return the spans of an annotation's regions; the place of each region of another kind is added to `others`."""
     spans = []
-    for region in results:
+    for region in regions:
         kind = region.get("type")
         if kind != REGION_TYPE and str(kind).endswith(REGION_TYPE):
             raise DataError(f"{place}: expected labels of a text, got a region of the type {kind!r}")
         if kind != REGION_TYPE:
+            others.append(place)
             continue
         value = region.get("value", {})
         labels = value.get("labels")
@@ -68,14 +82,6 @@ def _regions(place: str, text: str, task: dict[str, Any]) -> list[TextSpan] | No
                 span_from(place, text, value.get("start"), value.get("end"), label, value.get("text"))
             )
     return spans
-
-
-def _results(task: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the regions of the annotation that counts, None without one."""
-    annotations = task.get("annotations", task.get("completions")) or []
-    done = [one for one in annotations if isinstance(one, dict) and not one.get("was_cancelled")]
-    chosen = next((one for one in done if one.get("ground_truth")), done[-1] if done else None)
-    return None if chosen is None else [one for one in chosen.get("result") or () if isinstance(one, dict)]
 
 
 def write_label_studio(batches: Batches) -> Iterator[str]:
@@ -88,7 +94,8 @@ def write_label_studio(batches: Batches) -> Iterator[str]:
                 dict(item.record) if "data" in item.record else {"data": {"text": item.text}}
             )
             if item.spans is not None and (predicted is not None or "data" not in item.record):
-                old = next((one for one in _results(task) or () if one.get("type") == REGION_TYPE), {})
+                read = next(iter(_annotations(task)), [])
+                old = next((one for one in read if one.get("type") == REGION_TYPE), {})
                 names = {key: old.get(key, name) for key, name in USUAL_NAMES.items()}
                 regions = []
                 for n, span in enumerate(item.spans):

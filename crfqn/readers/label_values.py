@@ -1,4 +1,4 @@
-"""Labels of files in another notation: a text that means an unknown label, and numbers that stand for names."""
+"""Labels of files in another notation: a text that means an unknown label, and numbers instead of names."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class _Items:
         self.labels: list[list[str]] = []
         self.lines: list[list[int]] = []
         self.blanks: list[bool] = []  # whether a blank follows a word
-        self.label, self.is_within = outside, False  # of the open piece; whether the last word may go on
+        self.label, self.is_within = outside, False  # of the open piece; whether text continues the last word
         self.is_empty = self.has_attribute = self.has_warned = False
 
     def open(self, name: str, attributes: Mapping[str, str]) -> None:
@@ -109,7 +109,7 @@ class _Items:
     def refuse_entity(self, name: str, *_: object) -> None:
         """Raise DataError for an entity that the file defines, which may expand to any size, or takes from another."""
         line = self.parser.CurrentLineNumber
-        raise DataError(f"{self.shown}, line {line}: expected XML without entities of its own, got {name!r}")
+        raise DataError(f"{self.shown}, line {line}: expected XML that defines no entities, got {name!r}")
 
 
 def read_xml(

@@ -15,31 +15,31 @@ from typing import Any
 from crfqn.data.files import Readable, shown_name
 from crfqn.data.json_text import strict_json
 from crfqn.data.tokenizers import written_as
-from crfqn.errors import DataError, TokenWarning, warn_caller
+from crfqn.errors import DataError
 from crfqn.messages import shorten
 from crfqn.readers.format import SEQUENCES, Data, Format, each
 from crfqn.readers.json_lines import cut_json_lines, json_records
-from crfqn.readers.text_spans import MarkedText, TextSpan, marked_texts, reader_of, span_from
+from crfqn.readers.text_spans import MarkedText, TextSpan, marked_texts, reader_of, span_from, warn_of_places
 
 DOCCANO_KEYS, SPACY_KEYS = ("label", "labels", "entities"), ("entities", "spans", "ents")
 KEYS_OF_SPANS = dict.fromkeys((*DOCCANO_KEYS, *SPACY_KEYS))
 KEYS_OF_OBJECTS = ("spans", "ents")  # whose spans are objects if the file does not show their form
-ACCEPTED_ANSWER, REFUSED_ANSWERS = (
-    "accept",
-    ("reject", "ignore"),
-)  # of Prodigy's users; accepted without spans: none
+# The answers of Prodigy's users; an accepted record without spans has none.
+ACCEPTED_ANSWER = "accept"
+REFUSED_ANSWERS = ("reject", "ignore")
 # The beginning of a list of spans under one of the keys.
 SPANS_START = re.compile(
     rf'"({"|".join(KEYS_OF_SPANS)})"\s*:\s*\[\s*(\[\s*\d+\s*,\s*\d+\s*,|\{{[^{{}}]*"(start|start_offset)"\s*:)'
 )
 NO_SPANS = re.compile(r'"(entities|spans|ents)"\s*:\s*\[\s*\]')
-LABEL_LIST = re.compile(r'"labels"\s*:\s*\[\s*["n]')  # beside tokens: JSON lines of columns
+LABEL_LIST = re.compile(r'"labels"\s*:\s*\[\s*["n]')  # with tokens: JSON lines of columns
 
 
 def _texts(path: Readable, reads_spans: bool) -> Iterator[MarkedText]:
     """Yield the texts of records; DataError, with the line, for a record without a text and for an invalid span."""
     shown, has_tokens = shown_name(path), None
     refused: list[str] = []
+    relations: list[str] = []
     for number, record in json_records(path)[1]:
         place = f"{shown}, line {number}"
         text, tokens = record.get("text"), None
@@ -59,11 +59,11 @@ def _texts(path: Readable, reads_spans: bool) -> Iterator[MarkedText]:
             continue
         is_known = reads_spans and (key is not None or answer == ACCEPTED_ANSWER)
         spans = _spans(place, text, tokens, record[key] if key else []) if is_known else None
+        if is_known and isinstance(record.get("relations"), list):
+            relations += [place] * len(record["relations"])
         yield MarkedText(text, spans, shown, number, record, tokens)
-    if refused:
-        warn_caller(
-            f"rejected or ignored records left out: {len(refused):,}, first {refused[0]}", TokenWarning
-        )
+    warn_of_places("rejected or ignored records left out", refused)
+    warn_of_places("relations left out", relations)
 
 
 def _key_of_spans(record: dict[str, Any]) -> str | None:

@@ -85,6 +85,12 @@ def span_from(
     return TextSpan(start, end, label, place)
 
 
+def warn_of_places(what: str, places: Sequence[str]) -> None:
+    """Issue a TokenWarning with the number of places and the first one, if there are any."""
+    if places:
+        warn_caller(f"{what}: {len(places):,}, first {places[0]}", TokenWarning)
+
+
 def is_same_text(text: str, shown: str) -> bool:
     """Return whether two texts are the same but for blanks and line ends, which tools show differently."""
     return text == shown or "".join(text.split()) == "".join(shown.replace("\\n", " ").split())
@@ -185,7 +191,7 @@ def _labels(
     if problems:
         raise DataError(problems[0] + (f"; {len(problems):,} spans are misaligned" if problems[1:] else ""))
     for what, shown_spans in cases.items():
-        warn_caller(f"{what}: {len(shown_spans):,}, first {shown_spans[0]}", TokenWarning)
+        warn_of_places(what, shown_spans)
     return labels
 
 
@@ -199,7 +205,7 @@ def _runs(spans: Sequence[TextSpan], offsets: Offsets) -> Iterator[tuple[TextSpa
 
 
 def _fitting_tokenizer(items: Sequence[MarkedText]) -> Tokenizer:
-    """Return the tokenizer with the fewest misaligned spans, the first one of equal ones."""
+    """Return the first of the tokenizers with the smallest number of misaligned spans."""
     candidates = [find_tokenizer(UNICODE_RULES), find_tokenizer(PENN_RULES)]
     counts: list[int] = []
     for tokenizer in candidates:

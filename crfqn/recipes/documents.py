@@ -130,8 +130,8 @@ def choose_ngrams(
     taxonomy: LabelTree | None,
     overrides: Mapping[str, Any],
 ) -> Recipe:
-    """Return the recipe with the analyzer and the range of n-grams out of NGRAM_CANDIDATES whose model labels most of
-    the held-out training texts right; `overrides` replace parameters of the estimator."""
+    """Return the recipe with the analyzer and the range of n-grams out of NGRAM_CANDIDATES whose model has the best
+    accuracy on held-out training texts; `overrides` replace parameters of the estimator."""
     from sklearn.exceptions import ConvergenceWarning
 
     counts: Counter[str] = Counter()

@@ -12,8 +12,10 @@ from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import columns_of, fit_sequences, pixel_map, read_images, sequence_features
 from crfqn.recipes.sources import Observed, Origin, Prepared
 
+NO_OVERRIDES: Mapping[str, Any] = MappingProxyType({})
 
-def prepare_data(recipe: Recipe, overrides: Mapping[str, Any] = MappingProxyType({})) -> Prepared:
+
+def prepare_data(recipe: Recipe, overrides: Mapping[str, Any] = NO_OVERRIDES) -> Prepared:
     """Read the recipe's data, split it into training and test items, and compute the features.
 
     `overrides` replace parameters of the estimator, which chooses n-grams if the recipe's are "auto".
@@ -21,7 +23,10 @@ def prepare_data(recipe: Recipe, overrides: Mapping[str, Any] = MappingProxyType
     DataUnavailableError, with advice how to get the data; DataError for malformed data; RecipeError if the split, the
     features or the structure do not match the data.
     """
-    data = sources.load_items(recipe)
+    return _prepared(recipe, sources.load_items(recipe), overrides)
+
+
+def _prepared(recipe: Recipe, data: Any, overrides: Mapping[str, Any] = NO_OVERRIDES) -> Prepared:
     train_items, test_items = sources.split(recipe, data)
     places: dict[str, Any] = {
         "train_places": sources.places_of(recipe, data, train_items),
@@ -88,10 +93,11 @@ def observe(
     recipe has `missing`, for items in which only some positions have labels.
     """
     is_chain = recipe.structure.kind == "chain"
-    if features is None and not is_chain:
-        features = prepare_data(recipe).features
+    is_fitted = is_chain or features is not None
+    data: Any = sources.load_items(recipe) if path is None or not is_fitted else None
+    if not is_fitted:
+        features = _prepared(recipe, data).features
     if path is None:
-        data = sources.load_items(recipe)
         train_items, test_items = sources.split(recipe, data)
         if not is_chain:
             documents.check_kind(recipe, data)

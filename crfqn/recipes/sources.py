@@ -339,7 +339,7 @@ def without_unlabelled(data: Documents) -> Documents:
     """Return the documents with a label, and warn about the number of others; DataError if there is none."""
     items = np.flatnonzero([bool(label) for label in data.labels])
     if not items.size:
-        raise DataError(f"{data.where(0)}: expected at least one item with a label, got none")
+        raise DataError(f"{data.where(0)}: expected items with a label, got none")
     if items.size == data.n_items:
         return data
     places = data.places and replace(data.places, lines=data.places.lines[items])
@@ -526,7 +526,7 @@ def files_of(recipe: Recipe) -> list[str | Path]:
 
 def cut_alike(recipe: Recipe, cut: object) -> Recipe:
     """Return the recipe with the tokenizer of items or of a vocabulary, so that it cuts the texts of other files, too;
-    the recipe as it is if there is none."""
+    the same recipe if there is none."""
     tokenizer = getattr(cut, "tokenizer", None)
     return recipe if tokenizer is None else replace(recipe, data=replace(recipe.data, tokenizer=tokenizer))
 

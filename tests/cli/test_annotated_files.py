@@ -60,7 +60,7 @@ def test_documents_without_a_label_are_left_out(tmp_path, run):
     (tmp_path / "b.csv").write_text("text,label\nfine day,?\n")
     run(
         *TRAIN, "b.csv", "--structure", "flat", "--missing", "?",
-        error="b.csv, line 2: expected at least one item with a label, got none",
+        error="b.csv, line 2: expected items with a label, got none",
     )  # fmt: skip
 
 

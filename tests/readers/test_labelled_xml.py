@@ -63,8 +63,8 @@ def test_elements_within_labelled_ones_have_the_label_of_the_outermost():
     [
         (NAMES.replace("</And>", ""), {}, r"line 5: no XML: mismatched tag, after \d+ characters"),
         (NAMES.replace("<Name></Name>", "Jr."), {}, r"line 4: expected elements .* below the root, got 'Jr\.'"),
-        ('<!DOCTYPE a [\n<!ENTITY b "c">]>' + NAMES, {}, "line 2: expected XML without entities of its own, got 'b'"),
-        ('<!DOCTYPE a SYSTEM "a.dtd"><a><b><c>&d;</c></b></a>', {}, "without entities of its own, got 'd'"),
+        ('<!DOCTYPE a [\n<!ENTITY b "c">]>' + NAMES, {}, "line 2: expected XML that defines no entities, got 'b'"),
+        ('<!DOCTYPE a SYSTEM "a.dtd"><a><b><c>&d;</c></b></a>', {}, "that defines no entities, got 'd'"),
         (NAMES, {"label": "level"}, "an attribute level"),
         ('<?xml version="1.0" encoding="klingon"?><a/>', {}, "unknown encoding: klingon"),
     ],

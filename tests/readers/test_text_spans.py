@@ -73,6 +73,7 @@ def test_what_is_written_is_read_again(tmp_path, name):
         assert read(tmp_path / f"other{path.suffix}", tokenizer="penn").labels == changed
 
 
+@pytest.mark.filterwarnings("ignore:relations left out")
 def test_a_record_keeps_its_other_keys_and_its_form(tmp_path):
     relation = (
         '{"text": "Ann saw Bob", "entities": [{"id": 5, "label": "P", "start_offset": 0, "end_offset": 3}], '
@@ -91,7 +92,8 @@ def test_a_record_keeps_its_other_keys_and_its_form(tmp_path):
         data = read_lines(line, format=name)
         write(data, tmp_path / "a.jsonl", name)
         assert json.loads((tmp_path / "a.jsonl").read_text("utf-8")) == json.loads(line)
-    data = read_lines(relation)
+    with pytest.warns(TokenWarning, match="^relations left out: 1, first the stream, line 1$"):
+        data = read_lines(relation)
     write(data, tmp_path / "a.jsonl", "doccano", predicted=[["O", "B-V", "B-P"]])
     assert json.loads((tmp_path / "a.jsonl").read_text("utf-8")) == {
         "text": "Ann saw Bob",
@@ -219,7 +221,12 @@ def test_label_studio_annotation_that_counts(tmp_path):
         {"data": {"body": "Ann"}},
     ]
     (tmp_path / "a.json").write_text(json.dumps(tasks, indent=1), "utf-8")
-    data = read(tmp_path / "a.json")
+    with pytest.warns(
+        TokenWarning, match=r"annotations left out, .*: 3, first .*a.json, line 2, task 1"
+    ) as caught:
+        data = read(tmp_path / "a.json")
+    assert len(caught) == 1
+    assert read(tmp_path / "a.json", reads_spans=False).labels == [[""]] * 6
     assert data.labels == [["B-C"], ["B-A"], ["B-A"], ["O"], [""], [""]]
     write(data, tmp_path / "b.json", "label-studio", predicted=[["B-X"]] * 6)
     written = json.loads((tmp_path / "b.json").read_text("utf-8"))
@@ -227,6 +234,14 @@ def test_label_studio_annotation_that_counts(tmp_path):
               "value": {"start": 0, "end": 3, "text": "Ann", "labels": ["X"]}}  # fmt: skip
     assert written[0] == tasks[0] | {"predictions": [{"result": [region], "model_version": "crfqn"}]}
     assert written[5]["predictions"][0]["result"][0]["from_name"] == "label"  # the usual name
+
+
+def test_regions_that_are_no_labels_are_said(tmp_path):
+    with_relation = task("Ann saw Bob", [(0, 3, "Ann", "P")])
+    with_relation["annotations"][0]["result"].append({"type": "relation", "from_id": "a", "to_id": "b"})
+    (tmp_path / "a.json").write_text(json.dumps([task("Bob", []), with_relation | {"id": 2}]), "utf-8")
+    with pytest.warns(TokenWarning, match=r"no labels of a text .* left out: 1, first .*, line 1, task 2$"):
+        assert read(tmp_path / "a.json").labels == [["O"], ["B-P", "O", "O"]]
 
 
 @pytest.mark.parametrize(
@@ -250,6 +265,7 @@ def test_a_wrong_task_is_named(wrong, message):
         read_lines(*lines, format="label-studio")
 
 
+@pytest.mark.filterwarnings("ignore:relations, events")
 def test_brat_counts_as_the_file_has_it(tmp_path):
     annotations = (
         "T1\tPER 2 10\tAnn  Lee\nT2\tORG 13 18\tcafe\u0301\r\nR1\tIn Arg1:T1 Arg2:T2\n#1\tNote T1\tx\n"
@@ -262,6 +278,10 @@ def test_brat_counts_as_the_file_has_it(tmp_path):
         DataError, match=r"one.ann, line 5: the span 20-31 LOC .* does not begin and end with tokens"
     ):
         read(path)
+    with pytest.warns(TokenWarning) as caught:
+        read(path, on_misaligned="expand")
+    others = f"relations, events, attributes and notes left out: 3, first {path / 'one.ann'}, line 3"
+    assert [str(one.message) for one in caught].count(others) == 1
     with pytest.warns(TokenWarning, match="expanded"):
         data = read(path, on_misaligned="expand", tokenizer="penn")
     assert data.labels[0] == ["O", "B-PER", "I-PER", "O", "B-ORG", "B-LOC", "I-LOC", "I-LOC", "O", "O"]
@@ -302,7 +322,7 @@ def test_spans_with_gaps(tmp_path):
     ],
 )
 def test_a_wrong_annotation_is_named(tmp_path, line, message):
-    path = folder_of(tmp_path / "a", "Ann saw", f"#1\tNote T1\tx\n{line}\n")
+    path = folder_of(tmp_path / "a", "Ann saw", f"T2\tPER 0 3\tAnn\n{line}\n")
     with pytest.raises(DataError, match=message):
         read(path)
 

@@ -13,7 +13,7 @@ from crfqn.model.featurizers import read_featurizer
 from crfqn.readers.images import make_digit_strings
 from crfqn.readers.labelled_items import Documents
 from crfqn.readers.labelled_text import read_labelled_texts
-from crfqn.recipes import build_estimator, load_recipe, observe, prepare_data
+from crfqn.recipes import build_estimator, load_recipe, observe, prepare_data, sources
 from crfqn.recipes.schema import parse_recipe
 from crfqn.taxonomy.tree import LabelTree
 
@@ -149,6 +149,13 @@ class TestNumbers:
         assert data.taxonomy.names == ("a", "b", "a/x", "a/y")
         assert len(data.fingerprint) == 64
         assert (data.X_test != observe(recipe).X).nnz == 0
+
+    def test_the_data_are_read_once(self, recipe_of, monkeypatch):
+        recipe, read = recipe_of(NUMBERS), []
+        load = sources.load_items
+        monkeypatch.setattr(sources, "load_items", lambda recipe: read.append(recipe) or load(recipe))
+        assert observe(recipe).X.shape == (1, 3)
+        assert len(read) == 1
 
     def test_scale(self, recipe_of):
         data = prepare_data(recipe_of(NUMBERS.replace("[structure]", 'scale = "max-abs"\n[structure]')))

@@ -132,6 +132,7 @@ class TestInspect:
         run = here("inspect", texts[0] / "own.crfqn", "--top", 2, code=0)
         for words in (
             "recipe     own: Own",
+            "texts      word 1-grams",
             "labels     3: bird cat dog",
             "features   8, of which",
             "l1 = 0.1",
@@ -159,7 +160,9 @@ class TestInspect:
         assert "more nodes" not in run.stdout
 
     def test_features_are_named_by_their_ids(self, here, numbers):
-        assert re.search(r"dog: .*\n +\+[\d.]+  [23]\n", here("inspect", numbers[0] / "own.crfqn").stdout)
+        shown = here("inspect", numbers[0] / "own.crfqn").stdout
+        assert re.search(r"dog: .*\n +\+[\d.]+  [23]\n", shown)
+        assert "\ntexts " not in shown
 
     def test_intercepts(self, here, tmp_path):
         for name, content in {"train.txt": "a\tx yy\n" * 9 + "b\tyy x\n", "test.txt": "a\tyy\n"}.items():
