@@ -453,9 +453,8 @@ def check_nonnegative(name: str, value: object) -> None:
 def refuse_unknown_parameters(cls: type, named: dict[str, Any]) -> None:
     """Raise TypeError, with the intended parameter, if the class does not have a parameter in `named`."""
     parameters = [*inspect.signature(cls.__init__).parameters.values()][1:]  # type: ignore[misc]
-    if all(
-        parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters
-    ):  # subclasses may have **parameters
+    # Subclasses may have **parameters.
+    if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
         refuse_unknown(cls.__name__, [parameter.name for parameter in parameters], named)
 
 

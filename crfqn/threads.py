@@ -205,9 +205,8 @@ class Pool:
 _lock = Lock()
 _before: list[tuple[LibController, int]] = []  # limited libraries, and their former numbers of threads
 _count = 0  # number of concurrent limits
-if hasattr(
-    os, "register_at_fork"
-):  # a child process would deadlock on the lock of a thread that it does not have
+# A child process would deadlock on the lock of a thread that it does not have.
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 

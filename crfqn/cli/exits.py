@@ -28,9 +28,8 @@ RECIPE_KEY = re.compile(
 FEW_PACKAGES = (
     "(for `crfqn.Tagger` numpy, safetensors and lazy-loader are enough, for `crfqn predict` these and typer)"
 )
-OPTION_OF = {row.key: name for name, row in DATA_OPTIONS.items()} | {
-    "name": "solver"
-}  # names of options by key of recipes
+# Names of options by key of recipes.
+OPTION_OF = {row.key: name for name, row in DATA_OPTIONS.items()} | {"name": "solver"}
 
 
 class ExitCode(IntEnum):

@@ -100,9 +100,8 @@ def print_model(path: Path, top: int, label: str | None, *, is_card: bool, as_js
     if label is not None:
         shown = [names.index(label)]
     elif not as_json and not isinstance(weights, SequenceModel) and len(names) > MAX_SHOWN_NODES:
-        counts = (
-            weights.n_node_weights
-        )  # show the nodes with the largest numbers of weights, in the model's order
+        # Show the nodes with the largest numbers of weights, in the model's order.
+        counts = weights.n_node_weights
         shown = np.sort(np.argsort(-counts, kind="stable")[:MAX_SHOWN_NODES]).tolist()
         n_left_out = int(np.count_nonzero(counts)) - MAX_SHOWN_NODES
     content["weights"] = {}
@@ -258,9 +257,8 @@ def _card(model: LoadedModel, file: ModelFile, facts: dict[str, Any], recipe: Re
         for part in ("train", "test", "dev"):
             files = getattr(recipe.data, part)
             names = [Path(name).name for name in ([files] if isinstance(files, str) else files) if name]
-            data += (
-                [f"- {part}: {', '.join(map(_code, names))}"] if names else []
-            )  # without folders, which may be private
+            # Without folders, which may be private.
+            data += [f"- {part}: {', '.join(map(_code, names))}"] if names else []
     if facts["data_fingerprint"]:
         data.append(f"- SHA-256 of the training data: {_code(facts['data_fingerprint'])}")
     labels = [f"- {_code(label)}" for label in facts["labels"][:MAX_CARD_LABELS]]

@@ -47,10 +47,8 @@ INPUT_PARAMETERS = (
     *("model", "input", "source"),
 )
 OUTPUT_PARAMETERS = ("output", "csv", "plot", "target")
-REPLACED_INPUTS = {
-    "train": "start",
-    "calibrate": "model",
-}  # the input that the output of a command may replace, because it is read before
+# The input that the output of a command may replace, because it is read before.
+REPLACED_INPUTS = {"train": "start", "calibrate": "model"}
 HELP_DETAILS = {  # appended to a parameter's description in the help
     **dict.fromkeys(("l1", "group_l1"), "; auto: by the data"),
     "loss": f"; of chains and taxonomies {' or '.join(STRUCTURED)}, of ranking recipes none; "

@@ -211,9 +211,8 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
         return
     format, parts = find_format(options.to), _labelled(labeller, input, options)
     input_format = None if input.format is None else FORMATS[input.format]
-    is_same = (
-        input_format is not None and input_format.write is format.write is not None
-    )  # as for conll and conll2000
+    # Formats with one writer are the same, as conll and conll2000.
+    is_same = input_format is not None and input_format.write is format.write is not None
     if input.cut is not None and is_same:
         for part, data, labels in parts:
             if part is not None and (data is None or can_be_rewritten(data)):

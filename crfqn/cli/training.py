@@ -51,10 +51,8 @@ if TYPE_CHECKING:
 
 FIRST_CHOICE = "ocr"
 MIN_SUSPECT_LINES = 1_000  # of a file with one item: longer than any sentence, so blank lines may be missing
-FETCH_TIMEOUT, FETCH_LIMIT = (
-    3.0,
-    20.0,
-)  # seconds without data, and for the whole download: so that a first run starts soon
+# Seconds without data, and for the whole download: so that a first run starts soon.
+FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0
 
 
 def train_recipe(

@@ -309,9 +309,8 @@ def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
     items = items if can_be_read_again(items) else attributes(items)
     try:
         rows, vocabulary = growing_rows(items, ATTRIBUTE_SEPARATOR)
-    except (
-        InputError
-    ):  # bytes, other kinds of positions, or invalid items, for which `attributes` raises the error
+    except InputError:
+        # Bytes, other kinds of positions, or invalid items, for which `attributes` raises the error.
         items = attributes(items)
         rows, vocabulary = growing_rows(items)
     vocabulary = Vocabulary(vocabulary.names, has_attributes=True)

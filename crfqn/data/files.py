@@ -204,9 +204,8 @@ class Source:
     def encoded(self, parts: Iterable[str | bytes]) -> Iterator[bytes]:
         """Yield the parts of a text as bytes, parts that are bytes unchanged; InputError for a character that the
         encoding does not have."""
-        encoder = codecs.getincrementalencoder(self.codec)(
-            self.errors
-        )  # one byte-order mark of utf-16, not one a part
+        # One byte-order mark of utf-16, not one a part.
+        encoder = codecs.getincrementalencoder(self.codec)(self.errors)
         try:
             for part in parts:  # the formats that make bytes encode texts themselves
                 yield part if isinstance(part, bytes) else encoder.encode(part)
@@ -484,9 +483,8 @@ def check_text(source: Source, content: bytes) -> None:
     kind = find_binary(start)
     if kind is not None:
         raise DataError(f"{shown_name(source)}: expected text, got {kind.name}; {kind.remedy}")
-    is_wide = codecs.lookup(source.codec).name.startswith(
-        ("utf-16", "utf-32")
-    )  # whose ASCII characters have a byte of 0
+    # Encodings whose ASCII characters have a byte of 0.
+    is_wide = codecs.lookup(source.codec).name.startswith(("utf-16", "utf-32"))
     if b"\0" in start and source.encoding != BYTES_ENCODING and not is_wide:
         raise DataError(
             f"{shown_name(source)}: expected text, got binary data (the byte after {start.index(0):,} others is 0); "

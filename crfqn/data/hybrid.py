@@ -60,9 +60,8 @@ class Features(Items):
             self.sparse = sparse if hasattr(sparse, "shape") else list(sparse)
         n_items = self.sparse.shape[0] if hasattr(sparse, "shape") else len(self.sparse)
         dense = dense if isinstance(dense, np.ndarray) else list(dense)
-        first_rows = (
-            dense if isinstance(dense, list) else dense[:1]
-        )  # the first item of a list may have no positions
+        # The first item of a list may have no positions.
+        first_rows = dense if isinstance(dense, list) else dense[:1]
         self.has_positions = hasattr(self.sparse, "offsets") or any(np.ndim(rows) == 2 for rows in first_rows)
         if self.has_positions and not (isinstance(dense, np.ndarray) and dense.ndim == 2):
             _check_count(len(dense), n_items)

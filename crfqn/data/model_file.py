@@ -26,13 +26,8 @@ from crfqn.messages import describe
 FORMAT_VERSION = 1  # of the files that this version writes; a reader refuses later ones
 HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
-SUFFIXES_OF_OTHERS = (
-    ".crfsuite",
-    ".json",
-    ".onnx",
-    ".wapiti",
-    ".crfpp",
-)  # extensions of formats that `convert` knows
+# Extensions of formats that `convert` knows.
+SUFFIXES_OF_OTHERS = (".crfsuite", ".json", ".onnx", ".wapiti", ".crfpp")
 SUFFIXES_NEVER_WRITTEN = (".pkl", ".pickle", ".joblib", ".pmml")  # of other model files
 # dtypes of both safetensors and numpy
 INTEGER_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

@@ -51,11 +51,8 @@ SINGLE_LETTER_SCRIPTS = (
     *("CJK ", "IDEOGRAPHIC ", "TANGUT ", "NUSHU ", "KHITAN ", "HIRAGANA ", "HENTAIGANA "),
     *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TAI LE ", "NEW TAI LUE ", "TAI THAM ", "TAI VIET ", "AHOM "),
 )
-KINDS_BY_NAME = {
-    "i": SINGLE_LETTER_SCRIPTS,
-    "k": ("KATAKANA", "HALFWIDTH KATAKANA"),
-    "h": ("HEBREW",),
-}  # kinds by beginnings of names
+# Kinds by beginnings of names.
+KINDS_BY_NAME = {"i": SINGLE_LETTER_SCRIPTS, "k": ("KATAKANA", "HALFWIDTH KATAKANA"), "h": ("HEBREW",)}
 ZERO_WIDTH_SPACE = "\u200b"
 SPECIAL_CHARACTERS = {
     "z": "\u200d",
@@ -168,10 +165,8 @@ def ngrams_of_piece(smallest: int, largest: int, piece: str) -> list[str]:
 
 MAX_TOKENS_FOR_CHOICE = 10_000  # maximum number of tokens for a choice
 MAX_ABBREVIATIONS = 1000  # of the training data that a tokenizer keeps, the most frequent ones
-BLANK_WITHIN, STOP_AT_END = (
-    "blank",
-    "stop",
-)  # forms of a token of raw text: with a blank within it, with a full stop at its end
+# Forms of a token of raw text: with a blank within it, with a full stop at its end.
+BLANK_WITHIN, STOP_AT_END = "blank", "stop"
 
 Span = tuple[int, int]
 # Parts of blank-separated pieces: web addresses, dots, dashes, single marks, commas and colons not between digits,

@@ -202,9 +202,8 @@ class Workers:
             actor=True,
             pure=False,
         )
-        await self._answer_of(
-            holder, future._state.wait(), WORKER_TIMEOUT
-        )  # a paused worker does not start tasks
+        # A paused worker does not start tasks.
+        await self._answer_of(holder, future._state.wait(), WORKER_TIMEOUT)
         if future.status != "finished":
             raise _LostWorker
         await self._call(holder, future.key, "open", holder.make)

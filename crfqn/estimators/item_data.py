@@ -49,10 +49,8 @@ DENSE_FRACTION = 0.5
 # Types of columns in pandas and polars that are not numbers.
 CATEGORY_TYPES = ("category", "categorical", "enum", "string", "str")
 TIME_TYPES = ("datetime64", "datetime", "date", "time", "timedelta64", "duration", "period")
-MATRIX_CHECKS: dict[str, Any] = {
-    "accept_sparse": ("csr", "csc"),
-    "dtype": "numeric",
-}  # of scikit-learn's validate_data
+# Arguments of scikit-learn's validate_data.
+MATRIX_CHECKS: dict[str, Any] = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +96,8 @@ def encode_targets(
             features = features.centered_at(features.means(targets.weights) if centre is None else centre)
     loss = settings.make_loss(targets.space, features.n_items, targets.labels)
     source = settings.adapted_source(InMemory(features, loss, targets.weights), targets.labels)
-    keeps_source = (
-        settings.ANSWERS is SET_ANSWERS and not targets.space.has_one_label
-    )  # for thresholds of label sets
+    # Thresholds of label sets need the source.
+    keeps_source = settings.ANSWERS is SET_ANSWERS and not targets.space.has_one_label
     return Encoded(space, source, features.n_items, keeps_source=keeps_source)
 
 

@@ -53,9 +53,8 @@ def saved_values(settings: BaseEstimator) -> dict[str, Any]:
     """Return the parameters that a model file holds, as JSON values if they have any."""
     saved = [each.name for each in fields(settings) if each.init and each.name not in settings.NOT_SAVED]
     values = {name: getattr(settings, name) for name in saved}
-    if isinstance(
-        values.get("class_weight"), Mapping
-    ):  # keys of JSON are strings, labels may be of other types
+    # Keys of JSON are strings, labels may be of other types.
+    if isinstance(values.get("class_weight"), Mapping):
         values["class_weight"] = [list(pair) for pair in values["class_weight"].items()]
     return values
 

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from crfqn.metrics.evaluation import Scores, Spelling
 
 Answers = list[dict[str, Any]]
-AddPart = Callable[
-    [Answers, Any, LabelConstraints], None
-]  # takes answers, their items and constraints on these
+# Takes answers, their items and constraints on these.
+AddPart = Callable[[Answers, Any, LabelConstraints], None]
 Parts = Iterable[tuple[Sequence[Any], Sequence[Any]]]  # true and predicted labels, part by part of a data set
 
 
@@ -87,10 +86,8 @@ class LabelAnswers:
         memory. InputError if no true label is one of the model's."""
         from crfqn.metrics.evaluation import Spelling  # imports taxonomies, which labelling does not need
 
-        spelling, names = (
-            Spelling(model.classes_),
-            dict[Any, Any](),
-        )  # one object for all occurrences of a label
+        # `names` has one object for all occurrences of a label.
+        spelling, names = Spelling(model.classes_), dict[Any, Any]()
         columns: tuple[list[Any], list[Any]] = [], []
         for part in parts:
             for column, labels in zip(columns, part, strict=True):

@@ -266,9 +266,8 @@ class CompiledEngine:
     """The engine of compiled code, with a number of threads, by default that of cores."""
 
     n_threads: int | None = None
-    block_numbers: int = (
-        1 << 23
-    )  # scores of a block of single items: 64 MB, which bounds the memory of an array
+    # Scores of a block of single items: 64 MB, which bounds the memory of an array.
+    block_numbers: int = 1 << 23
 
     def node_scores(self, model: Any, X: Any, pool: Pool) -> Iterator[Vector]:
         """Yield the scores of the nodes, (K, items), block by block, for checked items, rows of a matrix. Only columns

@@ -50,17 +50,10 @@ WEIGHT_TYPES = ("float64", "float32")
 VALUE_STARTS, CRFSUITE_NAMING = "feature_value_start", "crfsuite"
 FORBIDDEN_PAIRS, FORBIDDEN_STARTS, FORBIDDEN_ENDS = ("forbidden", "forbidden_start", "forbidden_end")  # rules
 DENSE_WEIGHTS = "dense_weights"  # (K, D), of a dense block of features
-NODE_MATRIX, EDGE_MATRIX, BIGRAM_MATRIX = (
-    "node",
-    "edge",
-    "bigram",
-)  # weights of labels, transitions, bigram features
-STATE_INDEX, FEATURE_INDEX, FROM_INDEX, TO_INDEX = (
-    "state",
-    "feature",
-    "from",
-    "to",
-)  # rows or columns of matrices
+# The weights of labels, transitions and bigram features.
+NODE_MATRIX, EDGE_MATRIX, BIGRAM_MATRIX = "node", "edge", "bigram"
+# The rows or columns of matrices.
+STATE_INDEX, FEATURE_INDEX, FROM_INDEX, TO_INDEX = "state", "feature", "from", "to"
 TRANSITION_INDEX = "transition"  # the same: `from` K + `to`, for K labels
 IMPORTED_FROM = "imported_from"  # in `extra`: the format of another tool's model
 

@@ -79,9 +79,8 @@ def words_at(data: memoryview, positions: NDArray[np.int64]) -> NDArray[np.int64
     return integers
 
 
-TABLE_HEADER = struct.Struct(
-    "<4sIIIII"
-)  # name, size, flags, byte order, number of strings, position of the positions of records
+# Name, size, flags, byte order, number of strings, position of the positions of records.
+TABLE_HEADER = struct.Struct("<4sIIIII")
 TABLE_NAME, BYTE_ORDER = b"CQDB", 0x62445371
 N_TABLES = 256  # hash tables: the lowest byte of a hash value selects one
 FIRST_RECORD = TABLE_HEADER.size + 8 * N_TABLES  # position, in bytes

@@ -17,12 +17,8 @@ import numpy as np
 from crfqn.data.label_arrays import label_text
 from crfqn.model.answers import plain_label
 
-FEATURE_TERM, TRANSITION_TERM, DENSE_TERM, CONSTANT_TERM = (
-    "feature",
-    "transition",
-    "dense",
-    "constant",
-)  # kinds of terms
+# Kinds of terms.
+FEATURE_TERM, TRANSITION_TERM, DENSE_TERM, CONSTANT_TERM = "feature", "transition", "dense", "constant"
 
 
 class Term(NamedTuple):

@@ -218,9 +218,8 @@ def sum_up(tree: LabelTree, probabilities: Vector) -> Vector:
     sums = probabilities.copy()
     for nodes in reversed(_levels_below_the_top(tree)):
         above = tree.parents[nodes]
-        firsts = np.flatnonzero(
-            np.diff(above, prepend=NO_PARENT)
-        )  # children of a node have consecutive numbers
+        # Children of a node have consecutive numbers.
+        firsts = np.flatnonzero(np.diff(above, prepend=NO_PARENT))
         sums[:, above[firsts]] += np.add.reduceat(sums[:, nodes], firsts, axis=1)
     return sums
 

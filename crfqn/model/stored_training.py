@@ -38,9 +38,8 @@ def _check_settings(settings: Mapping[str, Any], others: Mapping[str, Parameter]
         raise InputError(f"solver: expected a name, got {describe(settings.get('solver'))}")
     rows = {**PARAMETERS, **others}
     for name, value in settings.items():
-        if name == "class_weight" and isinstance(
-            value, list
-        ):  # pairs in JSON, as labels may be other than strings
+        # Pairs in JSON, as labels may be other than strings.
+        if name == "class_weight" and isinstance(value, list):
             value = dict(value)
         if name in rows:
             rows[name].check(name, value)

@@ -93,9 +93,8 @@ def warn_of_unknown_names(encoded: Sequences | TokenRows, items: Any, model: Any
         return  # a quick test for a single sequence
     n_positions = np.diff(encoded.offsets)
     if isinstance(encoded, TokenRows) and vocabulary is not None and vocabulary.encodes_items:
-        warn_of_unknown(
-            np.diff(encoded.rows.row_ends[encoded.offsets]), n_positions
-        )  # unknown features have no entry
+        # Unknown features have no entry.
+        warn_of_unknown(np.diff(encoded.rows.row_ends[encoded.offsets]), n_positions)
         return
     if not isinstance(encoded, TokenRows):
         matrix = encoded.matrix

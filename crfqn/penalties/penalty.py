@@ -173,9 +173,8 @@ class Penalty:
         if not (np.isfinite(l2) and l2 >= 0):
             raise InputError(f"ridge: expected a finite l2 >= 0, got {l2!r}")
         factors = self.feature_factors
-        object.__setattr__(
-            self, "min_factor", 1.0 if factors is None else factors.minimum
-        )  # frozen otherwise
+        # The dataclass is frozen otherwise.
+        object.__setattr__(self, "min_factor", 1.0 if factors is None else factors.minimum)
         if factors is not None:
             object.__setattr__(self, "unpenalised", union(self.unpenalised, factors.zeros()))
 

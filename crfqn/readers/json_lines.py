@@ -31,11 +31,8 @@ from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, each
 from crfqn.readers.labelled_items import Documents, Labeled, Places, in_line
 
 FIRST_COLUMN = "w"
-TEXT_KEY, LABEL_KEY, LABELS_KEY = (
-    "text",
-    "label",
-    "labels",
-)  # the usual keys of documents' texts and labels, and of sequences'
+# The usual keys of documents' texts and labels, and of sequences'.
+TEXT_KEY, LABEL_KEY, LABELS_KEY = "text", "label", "labels"
 LABELS_KEYS = (LABELS_KEY, "tags", "ner_tags", "pos_tags")
 LABEL_SEPARATOR = ","  # between the labels of a document
 NUMBER_TYPES = {int, float}
@@ -141,9 +138,8 @@ def read_records(
     types = {type(name) for record in records for name in record.get(key) or ()}
     has_numbers = types <= {*NUMBER_TYPES, type(None)}
     first = next((i for i, item in enumerate(items) if item), None)
-    if (
-        "columns" not in facts and kind == tokens and first is not None
-    ):  # which the first item with tokens says
+    # The first item with tokens decides.
+    if "columns" not in facts and kind == tokens and first is not None:
         has_columns = not _have_features(items[first])
         facts["columns"] = _names(records[first], items[first], (tokens, key)) if has_columns else None
         facts["are_objects"] = isinstance(items[first][0], dict)

@@ -37,9 +37,8 @@ class LabelledItems:
     n_train: int | None
     places: Places | None
     has_numbers: bool
-    _joined: Callable[
-        [Any], dict[str, Any]
-    ]  # returns the fields of these items and others but labels and places
+    # Returns the fields of these items and others but labels and places.
+    _joined: Callable[[Any], dict[str, Any]]
 
     @property
     def n_items(self) -> int:

@@ -249,9 +249,8 @@ def _assembled(table: TextTable, options: TableOptions) -> tuple[Labeled | Docum
     labels = ["" if label_column is None else row[label_column] for row in table.rows]
     has_numbers = label_column is not None and table.header[label_column] not in table.texts
     title = None
-    if (
-        label_column is None and options.header
-    ):  # a new column of labels has the first name under which it would be read
+    # A new column of labels has the first name under which it would be read.
+    if label_column is None and options.header:
         title = options.label or next(
             name for name in (*LABEL_TITLES, "predicted") if name not in table.header
         )

@@ -24,10 +24,8 @@ from crfqn.taxonomy.tree import LabelTree
 
 NEWSGROUP_PARTS = ("20news-bydate-train", "20news-bydate-test")
 NEWSGROUP_ENCODING = "latin-1"  # in which every byte is a character
-GROUP_SEPARATOR, PLACE_SEPARATOR = (
-    ".",
-    "/",
-)  # between the parts of a group's name, and of a place in the library
+# Between the parts of a group's name, and of a place in the library.
+GROUP_SEPARATOR, PLACE_SEPARATOR = ".", "/"
 ARCHIVE_ERRORS = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError)
 LEFT_OUT = {
     "test": "the library's own tests, which few installations have",

@@ -134,9 +134,8 @@ def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> 
 
 def _class_of(structure: str, loss: str) -> type[Estimator]:
     """Return the class of a recipe's estimator, which for flat labels depends on the loss."""
-    flat = (
-        LOSSES[loss].estimator if loss in LOSSES else "MulticlassClassifier"
-    )  # whose check reports the unknown loss
+    # MulticlassClassifier checks the loss and reports an unknown one.
+    flat = LOSSES[loss].estimator if loss in LOSSES else "MulticlassClassifier"
     return find(CLASS_OF_STRUCTURE.get(structure, flat))
 
 

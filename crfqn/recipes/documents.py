@@ -153,10 +153,8 @@ def choose_ngrams(
         features = replace(recipe.features, analyzer=analyzer, ngram_range=ngram_range)
         candidate = replace(recipe, features=features)
         model: Any = build_estimator(candidate, taxonomy=taxonomy, **overrides)
-        unused = (
-            *BY_FEATURE,
-            "checkpoint",
-        )  # values by the names of features, and a file of the whole training
+        # Values by the names of features, and a file of the whole training.
+        unused = (*BY_FEATURE, "checkpoint")
         model.set_params(**{name: None for name in unused if name in model.get_params()})
         featurizer, X = fit_words(candidate, part(texts, ~is_held_out))
         with warnings.catch_warnings():

@@ -74,9 +74,8 @@ OF_DATA = {
     if any(name in format.options() for format in FORMATS.values())
 }
 
-Origin = (
-    str | Path | list[str | Path] | None
-)  # of new items: a file, several files, or the test part of the recipe
+# The source of new items: a file, several files, or (None) the test part of the recipe.
+Origin = str | Path | list[str | Path] | None
 
 
 @dataclass(frozen=True)

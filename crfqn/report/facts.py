@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from crfqn.estimators.estimator import Estimator
 
 SHOWN_PACKAGES = ("crfqn", "numpy", "scipy", "numba", "scikit-learn", "matplotlib", "Jinja2")
-HIDDEN_PARAMETERS = (
-    "callback",
-    "taxonomy",
-    "verbose",
-    "warm_start",
-)  # parameters that say nothing about the model
+# Parameters that say nothing about the model.
+HIDDEN_PARAMETERS = ("callback", "taxonomy", "verbose", "warm_start")
 NOT_KNOWN = "not known"
 
 

@@ -164,9 +164,8 @@ class Labelling:
                     if not self.waiting:
                         loop.call_soon(self._answer_all, 1)
                     self.waiting.append(Waiting(to_label, deadline, answer, seconds))
-                    return Encoded.from_answer(
-                        await answer
-                    )  # labelled together with the other queued requests
+                    # The item is labelled together with the other queued requests.
+                    return Encoded.from_answer(await answer)
 
             def label() -> Encoded:
                 return Encoded.from_answer(self.service.answer(to_label or LabelRequest.read(body), deadline))

@@ -65,9 +65,8 @@ class LabelRequest:
     def read(cls, body: bytes) -> LabelRequest:
         """Return the request in a body of JSON; InputError for anything else."""
         try:
-            content = parse_json(
-                body, "surrogatepass"
-            )  # lone surrogates, of a text cut by its client, are allowed
+            # Lone surrogates, of a text cut by its client, are allowed.
+            content = parse_json(body, "surrogatepass")
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"expected JSON in UTF-8, got {len(body):,} bytes that are not: {error}"

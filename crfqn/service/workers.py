@@ -168,9 +168,8 @@ class Processes:
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT; InputError if a worker ends within MIN_PROCESS_SECONDS."""
-        signal.signal(
-            signal.SIGCHLD, lambda number, frame: None
-        )  # sigwait does not receive an ignored signal
+        # sigwait does not receive an ignored signal.
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
         try:
             self._start_all()
@@ -201,9 +200,8 @@ class Processes:
         """Answer requests in a worker; ends its process."""
         code = 1
         try:
-            warnings.simplefilter(
-                "ignore", UnknownFeaturesWarning
-            )  # the log has no warnings about clients' items
+            # The log has no warnings about clients' items.
+            warnings.simplefilter("ignore", UnknownFeaturesWarning)
             counters = Counters(
                 self.counts.reshape(-1, COUNTS_PER_PROCESS), self.generation % 2 * self.counts.shape[1] + row
             )

@@ -103,9 +103,8 @@ def strong_wolfe(
             high = here
         elif abs(here.slope) <= -c2 * origin.slope:
             return length
-        elif (
-            here.slope * (length - low.length) < 0
-        ):  # the value still decreases beyond the lowest point so far
+        elif here.slope * (length - low.length) < 0:
+            # The value still decreases beyond the lowest point so far.
             low = here
         else:
             low, high = here, low

@@ -21,10 +21,8 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.threads import Pool
 
 MAX_CONTEXT_BYTES = 16e9  # limit of the memory of the vectors and tables of a training
-BYTES_PER_WEIGHT, BYTES_PER_SCORE = (
-    8 * 8,
-    3 * 8,
-)  # eight vectors of a training, and three tables of an inference pass
+# Eight vectors of a training, and three tables of an inference pass.
+BYTES_PER_WEIGHT, BYTES_PER_SCORE = 8 * 8, 3 * 8
 
 
 class Occurrences(NamedTuple):

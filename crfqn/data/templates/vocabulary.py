@@ -124,9 +124,8 @@ class TemplateVocabulary(Vocabulary):
             has_stop = (
                 STOP_AT_END not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
             )
-            if has_blank or (
-                has_stop and not self.tokenizer.is_abbreviation(word)
-            ):  # which the tokenizer splits
+            # The tokenizer splits such words.
+            if has_blank or (has_stop and not self.tokenizer.is_abbreviation(word)):
                 odd = word
                 break
         if odd is not None:

@@ -33,9 +33,8 @@ from crfqn.projections import project_simplex
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 
 LINK_OF = {True: "softmax", False: "sigmoid"}  # by whether an item has one label
-MIN_LABEL_PROBABILITY = float(
-    np.finfo(np.float64).eps
-)  # lower bound on the probability of a label if items may have several, so that its logarithm is finite
+# Lower bound on the probability of a label if items may have several, so that its logarithm is finite.
+MIN_LABEL_PROBABILITY = float(np.finfo(np.float64).eps)
 LABEL_THRESHOLD = 0.5  # items have the labels of at least this probability
 
 

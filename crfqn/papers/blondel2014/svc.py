@@ -44,10 +44,8 @@ from crfqn.solvers.stopping import Run
 from crfqn.threads import Pool
 
 PREDICTION_BLOCK_VALUES = 1 << 23  # kernel values of a block of items in prediction: 64 MB
-KERNEL_COOLING, KERNEL_MAX_PASSES = (
-    0.05,
-    100,
-)  # a certificate, which makes rows of the matrix, costs some twenty passes
+# A certificate, which makes rows of the matrix, costs some twenty passes.
+KERNEL_COOLING, KERNEL_MAX_PASSES = 0.05, 100
 VECTOR, FEATURE, CLASS = "vector", "feature", "class"
 KernelLike: TypeAlias = "str | Callable[[ItemTable, ItemTable], NDArray]"
 PRECOMPUTED = "precomputed"

@@ -34,10 +34,8 @@ from crfqn.solvers.stochastic.state import check_memory
 from crfqn.threads import in_time
 from crfqn.time_limit import check_time
 
-EXACT_METHODS = {
-    "pivot": PIVOT,
-    "sort": SORT,
-}  # sub-solvers that project exactly; others do not support squared hinges
+# Sub-solvers that project exactly; others do not support squared hinges.
+EXACT_METHODS = {"pivot": PIVOT, "sort": SORT}
 CG_REDUCTION = 0.1  # conjugate gradients end when the residual has fallen to this ratio
 MAX_LEAVING_SHARE = 0.02  # they end when a larger share of the free variables has left its bounds
 

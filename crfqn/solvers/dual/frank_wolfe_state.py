@@ -50,9 +50,8 @@ class FrankWolfeState(LearnedRows):
         self._gaps = np.full(owner.n_items, np.inf)
         self._gaps_of_planes = self._gaps.copy()
         self._violations = np.empty(INITIAL_PLACES)  # scratch for the planes of an item
-        self.has_lattices = (
-            self.item_structure.is_chain
-        )  # steps among planes then need not decode all labellings
+        # Steps among planes then need not decode all labellings.
+        self.has_lattices = self.item_structure.is_chain
         self._masses = [part.weights / self.l2 for part in self.parts]
 
     @classmethod
