@@ -117,28 +117,31 @@ class DataSection:
     format: str = key("", "format of the files; default: by their names, or by the features")
     label: str = key("", "column with the labels, in tables and CoNLL-U, key of JSON objects, or attributes of XML's "
         "elements; default: label, tag, ...; upos; label or labels")
-    sentence: str = key("", "column of tables with a number or name for each sequence, or name of the items in XML; "
-        "default: sentence, ... or blank lines; the elements below the root")
-    sheet: str = key("", "sheet of a workbook; default: the first one")
-    missing: str | None = key(None, "label that means an unknown one; unlabelled items of sequences are trained on, "
-        "others left out", str)
+    sentence: str = key("", "column of a table with a number or name for each sequence, or name of the items' elements "
+        "in XML (bibl); default: sentence, ..., or blank lines separate sequences; the elements below the root")
+    sheet: str = key("", "sheet of an Excel workbook; default: the first one")
+    missing: str | None = key(None, "label that means an unknown one, such as _ (and empty or null ones): unknown "
+        "positions of sequences are trained on, other items left out; default: all need a label", str)
     label_names: Sequence[str] | None = key(None, "names of labels that are numbers, from 0; default: those in the "
         "metadata of Parquet", object, expects="a list of texts",
         accepts=lambda value: isinstance(value, list) and all(type(name) is str for name in value))
-    outside: str = key("", "label of words outside of labelled elements in XML; default: they have to be in one")
+    outside: str = key("", "label of words outside of labelled elements in XML, such as O; default: all have to be in "
+        "one")
     header: bool = key(True, "whether the first line of a table names the columns; else they are numbers from 1")
     drop: str = key("", "columns of a table to leave out, separated by commas; for the features table")
     text: str = key("", "column of a table, or key of JSON objects, with the texts, for the features text; default: "
         "text")
     separator: str = key("", "separator of the columns of CoNLL's files; default: tabs if all lines have the same "
         "number of them, else blanks")
-    comment: str | None = key(None, "lines of columns that begin with it are comments; default: those before an item "
-        "that begin with # and a blank, if the file shows that they are no tokens", str)
-    encoding: str = key("utf-8", "encoding of the files; bytes: UTF-8, with other bytes kept as they are")
+    comment: str | None = key(None, "lines of columns that begin with this text are comments; an empty text: there are "
+        "none; default: those before an item that begin with # and a blank, if the file shows that they are no tokens",
+        str)
+    encoding: str = key("utf-8", "encoding of the files: utf-8 (default), latin-1, utf-16, cp1252, ..., or bytes: "
+        "UTF-8 with other bytes kept as they are; the model remembers it")
     tokenizer: str | tuple[object, ...] = key(AUTO_TOKENIZER, "tokenizer of texts with spans, which the model keeps; "
-        "auto: the one of unicode and penn that cuts fewer of the spans", choices=(AUTO_TOKENIZER, *TOKENIZER_NAMES))
-    on_misaligned: str = key("error", "what to do with spans that begin or end within a token: error, expand to whole "
-        "tokens, or drop", choices=MISALIGNED_RULES)
+        "auto is the one of unicode and penn that cuts fewer of the spans", choices=(AUTO_TOKENIZER, *TOKENIZER_NAMES))
+    on_misaligned: str = key("error", "what to do with spans that begin or end within a token; expand takes whole "
+        "tokens", choices=MISALIGNED_RULES)
     split: SplitSection = SplitSection("given")
     reads_spans: bool | None = None  # not a key: False if the spans of texts are not read
 
@@ -166,33 +169,33 @@ class FeaturesSection:
         choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text", "table"))
     threshold: float = key(1.0, "minimum grey value of a pixel that counts as on", of="pixel-pairs")
     bias: bool = key(True, "whether to add a feature that is always on", of="pixel-pairs")
-    columns: str = key("", "names of the columns before the label; default: those of the file, w pos for windows",
-        of="windows templates words")
+    columns: str = key("", "names of the columns before the label, such as w pos; default: those of the file, w pos "
+        "for windows", of="windows templates words")
     templates: str = key(CHUNKING_TEMPLATES, "features of the columns: w[-1] is the word before, w[-1]|w[0] the pair",
         of="windows templates")
     ends: bool = key(True, "whether positions beyond the ends of an item are features", of="windows")
     shapes: str = key("", "columns whose forms are features: prefixes, suffixes, shape, ...", of="templates")
     transitions: bool = key(False, "whether pairs of neighbouring labels have weights even if the pattern file has "
-        "no `B`",
-        of="templates")
+        "no `B`", of="templates")
     min_count: int = key(1, "leave out features that occur at fewer positions than this", low=1,
         of="attributes templates words")
-    n_hashed: int | None = key(None, "number of columns that the features are hashed into; hashed features have no "
-        "names", int, low=1,
-        of="templates words")
+    n_hashed: int | None = key(None, "number of columns that the features are hashed into: less memory, no names", int,
+        low=1, of="templates words")
     scale: str = key("none", "max-abs divides each feature by its largest absolute value in the training part",
         choices=("none", "max-abs"), of="given")
     analyzer: str = key(WORD_NGRAMS, "n-grams of words, of characters, or (char_wb) of the characters of each word; "
-        "auto chooses them and ngram_range on held-out texts", choices=(*ANALYZERS, AUTO_NGRAMS), of="text")
-    ngram_range: Sequence[int] = key((1, 1), "smallest and largest n of the n-grams", object, accepts=_is_range,
-        expects="two integers >= 1 in order, such as 1,2", of="text")
+        "auto chooses them and their lengths on held-out texts", choices=(*ANALYZERS, AUTO_NGRAMS), of="text")
+    ngram_range: Sequence[int] = key((1, 1), "smallest and largest length of n-grams; default: 1,1", object,
+        accepts=_is_range, expects="two integers >= 1 in order, such as 1,2", of="text")
     weighting: str = key("tf-idf", "value of an n-gram in a text", choices=("tf-idf", "count", "binary"), of="text")
-    words: str = key("unicode", "how texts are split into words: by the rules of Unicode, or at blanks for texts that "
-        "are tokenized", choices=(UNICODE_RULES, BLANK_RULES), of="text")
+    words: str = key("unicode", "how texts are split into words, by the rules of Unicode or, if they are tokenized, at "
+        "blanks", choices=(UNICODE_RULES, BLANK_RULES), of="text")
     norm: str = key("l2", "l2 scales each text to length 1", choices=("l2", "none"), of="text")
-    min_df: int | float = key(1, "leave out n-grams that occur in fewer texts than this", **FREQUENCY, of="text")
-    max_df: int | float = key(1.0, "leave out n-grams that occur in more texts than this", **FREQUENCY, of="text")
-    sublinear_tf: bool = key(False, "1 + log(count) instead of counts", of="text")
+    min_df: int | float = key(1, "leave out n-grams that occur in fewer texts than this, a number or a fraction",
+        **FREQUENCY, of="text")
+    max_df: int | float = key(1.0, "leave out n-grams that occur in more texts than this, a number or a fraction",
+        **FREQUENCY, of="text")
+    sublinear_tf: bool = key(False, "replace counts of n-grams by 1 + log(count)", of="text")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ngram_range", tuple(self.ngram_range))  # TOML has a list
@@ -223,7 +226,7 @@ class StructureSection:
     kind: str = key("chain", "structure of the labels", choices=(*FEATURES_OF,))
     labels: str = parameter("labels", "leaves", of="taxonomy")
     taxonomy: str | None = key(None, "a file with the tree; without it labels are paths in it", of="taxonomy")
-    separator: str | None = key(None, "separator of the parts of such a path; default: /", of="taxonomy")
+    separator: str | None = key(None, "separator of the parts of labels that are paths; default: /", of="taxonomy")
 
 
 OF_ITEMS = "taxonomy flat ranking"
@@ -291,7 +294,7 @@ class Option:
 
     section, key : the key of recipes that it sets; section "" for none
     panel : the heading in the help
-    help : its help, "" for the description of the estimators' parameter `key`, followed by `more`
+    help : its help, "" for the description of the key or of the estimators' parameter, followed by `more`
     takes_several : whether it may be given several times
     is_number : whether words such as auto are refused
     kind : the type of an option that is not a key
@@ -300,7 +303,7 @@ class Option:
     section: str
     key: str
     panel: str | None
-    help: str
+    help: str = ""
     more: str = ""
     takes_several: bool = False
     is_number: bool = False
@@ -312,6 +315,7 @@ FORMAT_HELP = (
     "The format of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; "
     "default: by their names."
 )
+DATA_PANEL, FEATURES_PANEL = "Data, with --data", "Features, with --data"
 # Options by name, in the order of the help.
 DATA_OPTIONS: dict[str, Option] = {
     "data": Option("data", "train", None,
@@ -319,7 +323,7 @@ DATA_OPTIONS: dict[str, Option] = {
         "pattern in quotes) are read as one data set.", takes_several=True),
     "test": Option("data", "test", None,
         "A file to score the model on, with --data; several files as for --data.", takes_several=True),
-    "format": Option("data", "format", "Data", FORMAT_HELP),
+    "format": Option("data", "format", DATA_PANEL, FORMAT_HELP),
     "structure": Option("structure", "kind", None,
         "The structure of the labels, with --data: chain, flat, taxonomy or ranking; default: by the format."),
     "label": Option("data", "label", None,
@@ -327,71 +331,30 @@ DATA_OPTIONS: dict[str, Option] = {
         "objects (tokens.tag: of their tokens), a field of CoNLL-U (xpos, misc:NER), or attributes in XML whose values "
         "belong to labels. Default: label, tag, ...; if rows are items also class, target or the last column; label, "
         "labels, tags, ner_tags or pos_tags; upos."),
-    "drop": Option("data", "drop", "Data",
-        "Columns of a table to leave out, with --data: names or numbers, as A,B.", takes_several=True),
-    "header": Option("data", "header", "Data",
-        "Whether the first line of a table has the names of the columns, with --data. Default: yes, unless one of its "
+    "drop": Option("data", "drop", DATA_PANEL,
+        "Columns of a table to leave out: names or numbers, as A,B.", takes_several=True),
+    "header": Option("data", "header", DATA_PANEL,
+        "Whether the first line of a table has the names of the columns. Default: yes, unless one of its "
         "cells is a number, is empty, or occurs again in its row or column."),
-    "taxonomy": Option("structure", "taxonomy", "Data",
-        "A file with the tree of the labels, with --data: a line `parent child` for each edge. Without it labels are "
+    "taxonomy": Option("structure", "taxonomy", DATA_PANEL,
+        "A file with the tree of the labels: a line `parent child` for each edge. Without it labels are "
         "paths like a/b/c."),
-    "labels": Option("structure", "labels", "Data", "", ", of a taxonomy"),
-    "separator": Option("structure", "separator", "Data", "", " in a taxonomy; /"),
-    "comment": Option("data", "comment", "Data",
-        "Lines of columns that begin with this text are comments, with --data; an empty text: there are none. Default: "
-        "those before the first token of an item that begin with # and a blank, if the file shows that they are no "
-        "tokens."),
-    "encoding": Option("data", "encoding", "Data",
-        "The encoding of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ..., or bytes: UTF-8, with "
-        "other bytes kept as they are. The model remembers it."),
-    "sentence": Option("data", "sentence", "Data",
-        "The column of a table that has a number or name for each sequence, or the name of the items' elements in XML "
-        "(bibl), with --data. Default: sentence, ..., or blank lines separate sequences; the elements below the root."),
-    "sheet": Option("data", "sheet", "Data",
-        "The sheet of an Excel workbook, with --data. Default: the first one."),
-    "tokenizer": Option("data", "tokenizer", "Data",
-        "The tokenizer of texts with spans, with --data: unicode, letters, blanks, penn or characters. Default: auto, "
-        "the one of unicode and penn that cuts fewer of the spans. The model keeps it."),
-    "on_misaligned": Option("data", "on_misaligned", "Data",
-        "What to do with spans that begin or end within a token, with --data: error (default), expand them to whole "
-        "tokens, or drop them."),
-    "missing": Option("data", "missing", "Data",
-        "The label that means an unknown one, such as _, with --data; labels may then be empty or null, too. Sequences "
-        "are trained on partly known labels, single items without a label are left out. Default: all need a label."),
-    "label_names": Option("data", "label_names", "Data",
-        "The names of labels that are numbers from 0, with --data: O,B-PER,I-PER, or a file with a name a line. "
+    "labels": Option("structure", "labels", DATA_PANEL, more=", of a taxonomy"),
+    "separator": Option("structure", "separator", DATA_PANEL),
+    **{name: Option("data", name, DATA_PANEL) for name in (
+        "comment", "encoding", "sentence", "sheet", "tokenizer", "on_misaligned", "missing", "outside")},
+    "label_names": Option("data", "label_names", DATA_PANEL,
+        "The names of labels that are numbers from 0: O,B-PER,I-PER, or a file with a name a line. "
         "Default: the names in a Parquet file of Hugging Face's datasets, else the numbers.", takes_several=True),
-    "outside": Option("data", "outside", "Data",
-        "The label of words outside of labelled elements in XML, such as O, with --data. Default: all have to be "
-        "in one."),
-    "columns": Option("features", "columns", "Data", 'Names of the columns before the label, with --data: "w pos".'),
+    "columns": Option("features", "columns", DATA_PANEL),
     "features": Option("features", "kind", None,
         "The kind of features, with --data: words (default for sequences: word forms, other columns, neighbours), "
         "windows (--templates), templates (--templates FILE), attributes, text, given, table (default for tables "
         "without texts: numbers as they are, each distinct text of another column as a feature)."),
-    "words": Option("features", "words", "Features",
-        "How texts are split into words, with --data: unicode (default), or blanks for texts that are tokenized."),
-    "analyzer": Option("features", "analyzer", "Features",
-        "The n-grams of texts, with --data: word (default), char, or char_wb (of the characters of each word); auto "
-        "chooses them and their lengths on held-out texts."),
-    "ngram_range": Option("features", "ngram_range", "Features",
-        "The smallest and the largest length of n-grams, with --data: 1,2 is single words and pairs; default: 1,1."),
-    "min_df": Option("features", "min_df", "Features",
-        "Leave out n-grams that occur in fewer texts than this, with --data: a number, or a fraction such as 0.01."),
-    "max_df": Option("features", "max_df", "Features",
-        "Leave out n-grams that occur in more texts than this, with --data: a number, or a fraction such as 0.5."),
-    "sublinear_tf": Option("features", "sublinear_tf", "Features",
-        "Replace counts of n-grams by 1 + log(count), with --data."),
-    "weighting": Option("features", "weighting", "Features",
-        "The value of an n-gram in a text, with --data: tf-idf (default), count or binary."),
-    "templates": Option("features", "templates", "Features",
-        'Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".'),
-    "transitions": Option("features", "transitions", "Features",
-        "Learn weights of neighbouring labels even if a pattern file has no `B`, with --data."),
-    "min_count": Option("features", "min_count", "Features", "Leave out features that occur at fewer positions than "
-    "this, with --data."),
-    "hashed": Option("features", "n_hashed", "Features",
-        "Hash the features into this number of columns, with --data: less memory, no names."),
+    **{name: Option("features", name, FEATURES_PANEL) for name in (
+        "words", "analyzer", "ngram_range", "min_df", "max_df", "sublinear_tf", "weighting", "templates", "transitions",
+        "min_count")},
+    "hashed": Option("features", "n_hashed", FEATURES_PANEL),
 }  # fmt: skip
 DEV_PANEL = "Start, and score on --dev"
 # Options of `crfqn train` only.

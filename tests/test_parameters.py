@@ -108,9 +108,10 @@ def test_all_rows_are_some_estimators():
 
 
 def test_options_of_data_are_keys_of_recipes():
-    for row in DATA_OPTIONS.values():
-        assert row.key in keys_in(SECTIONS[row.section])
-        assert row.help or row.key in PARAMETERS
+    helps = {rule.name: rule.metadata["option"].help for rule in fields(DataOptions)}
+    for name, row in DATA_OPTIONS.items():
+        described = keys_in(SECTIONS[row.section])[row.key].rule.description
+        assert helps[name] == row.help or described[1:] in helps[name]
 
 
 def test_keys_of_recipes_and_options_are_of_the_table():

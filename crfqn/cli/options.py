@@ -161,17 +161,24 @@ def _number(text: str) -> float:
 def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
     """Return a row of a table of options as a field of a group, with default None.
 
-    A row without help is a parameter of the estimators, whose values and description are in `PARAMETERS`.
+    Values and description are those of a key of recipes (`SECTIONS`) or of a parameter of the estimators.
     """
     dashed = f"--{name.replace('_', '-')}"
     names: tuple[str, ...]
     limits: dict[str, Any] = {"rich_help_panel": row.panel}
-    if row.help:
+
+    def described(rule: Parameter, more: str) -> str:
+        choices = f": {', '.join(rule.choices[:-1])} or {rule.choices[-1]}" if rule.choices else ""
+        return f"{rule.description[:1].upper()}{rule.description[1:]}{choices}{more}."
+
+    if row.help or row.section:
         key = (
             keys_in(SECTIONS[row.section])[row.key] if row.section else Key(Parameter("", row.kind), None, ())
         )
         kind: Any = list[str] if row.takes_several else key.rule.kind
-        text = row.help
+        text = row.help or described(
+            key.rule, row.more or f" (default {key.default})" * bool(key.rule.choices)
+        )
         names = (f"{dashed}/--no-{name}" if kind is bool and key.default else dashed,)
         limits["min"] = key.rule.low
         if kind is object:
@@ -183,8 +190,7 @@ def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
         rule = replace(rule, is_optional=False, words=words, choices=LOSS_CHOICES.get(row.key, rule.choices))
         kind = bool if rule.kind is bool and not words else Any
         names = OPTION_NAMES.get(row.key, (f"{dashed}/--no-{dashed[2:]}" if kind is bool else dashed,))
-        choices = f": {', '.join(rule.choices[:-1])} or {rule.choices[-1]}" if rule.choices else ""
-        text = f"{rule.description[:1].upper()}{rule.description[1:]}{choices}{row.more}."
+        text = described(rule, row.more)
         if kind is Any:
             kind = Any if rule.reader is None else list[Any]
             limits |= {"parser": partial(parse_value, rule), "metavar": METAVARS.get(rule.kind, "VALUE")}
