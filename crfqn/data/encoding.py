@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crfqn.data.attribute_items import AttributeItems
 from crfqn.data.inputs import ItemsLike, SparseMatrix
 from crfqn.data.items import (
     Items,
@@ -233,13 +234,15 @@ def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_feature
             f"expected matrices with {n_features} columns, as in training; features given by name "
             "need a model that was trained on names"
         )
-    rows, vocabulary = growing_rows(items)
+    rows, vocabulary = items.encode_new() if isinstance(items, AttributeItems) else growing_rows(items)
     return Sequences.from_checked(rows.matrix(), rows.offsets, vocabulary=vocabulary)
 
 
 def _known_rows(items: Sequence[Any], vocabulary: Vocabulary, pairs: Pairs) -> TokenRows:
     """Return items in the columns of a vocabulary. The columns of attributes of plain dicts and lists are found without
     making their strings, which takes a fraction of the time."""
+    if isinstance(items, AttributeItems):
+        return items.encode(pairs.columns, len(vocabulary))
     if vocabulary.has_attributes and can_be_read_again(items):
         with suppress(InputError):  # for bytes; other errors are raised below
             return known_rows(items, pairs, len(vocabulary))
@@ -255,7 +258,7 @@ def _as_items(X: ItemsLike) -> Sequence[Any]:
     check_is_list_of_items(
         X, "crfqn.Sequences or a list of items (2-D arrays, or lists of dicts or of lists of strings)"
     )
-    return X if isinstance(X, (list, tuple)) else list(X)
+    return X if isinstance(X, (list, tuple, AttributeItems)) else list(X)
 
 
 def has_no_position(X: object) -> bool:

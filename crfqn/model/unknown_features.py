@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -105,8 +105,8 @@ def warn_of_unknown_names(encoded: Sequences | TokenRows, items: Any, model: Any
     suspects = np.flatnonzero((counts == 0) & (np.diff(encoded.rows.row_ends[encoded.offsets]) > 0))
     counts[counts == 0] = 1  # items without any feature have no unknown ones
     if suspects.size and vocabulary is not None:
-        sequences = items if isinstance(items, (list, tuple)) else list(items)
-        rows = known_rows([sequences[i] for i in suspects], vocabulary.pairs, len(vocabulary))
+        sequences = items if isinstance(items, Sequence) else list(items)
+        rows = known_rows([sequences[i] for i in suspects.tolist()], vocabulary.pairs, len(vocabulary))
         counts[suspects] = known_entries(rows)
         warn_of_unknown(counts, n_positions)
 

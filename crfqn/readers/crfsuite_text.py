@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from crfqn.data.attribute_items import AttributeItems
 from crfqn.data.files import Readable, is_blank, shown_name
+from crfqn.data.token_rows import Rows
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.numerals import number_in
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines
@@ -25,59 +30,101 @@ ITEM_WEIGHT = "@weight"
 
 
 def read_crfsuite_text(path: Readable) -> Labeled:
-    """Read CRFsuite's text: items are lists of dicts `attribute -> float`; `weights` if any item has one
-    (`@weight:2.5`). DataError for an attribute without name or finite value (file, line and field named), no items, an
-    unknown declaration, spaces instead of tabs."""
+    """Read CRFsuite's text: items are lists of dicts `attribute -> float`, made on request; `weights` if any item has
+    one (`@weight:2.5`). DataError for an attribute without name or finite value (file, line and field named), no items,
+    an unknown declaration, spaces instead of tabs."""
     shown = shown_name(path)
-    inputs: list[list[dict[str, float]]] = []
+    rows = _Rows()
+    offsets, lines = array("q", [0]), array("q")
     labels: list[list[str]] = []
-    lines: list[list[int]] = []
     weights: dict[int, float] = {}
-    known: dict[str, str] = {}  # one copy of each text, since attributes usually repeat
+    known: dict[str, str] = {}  # one copy of each label
     for block in item_lines(path):
-        item: list[dict[str, float]] = []
         item_labels: list[str] = []
-        numbers: list[int] = []
         for number, line in block:
             where = f"{shown}, line {number}"
             label, *fields = line.split("\t")
             if label.startswith(ITEM_WEIGHT) or (label.startswith("@") and not fields):
-                if len(inputs) in weights:
+                if len(labels) in weights:
                     raise DataError(f"{where}: a second weight of one item: {line[:60]!r}")
-                weights[len(inputs)] = _item_weight(where, line.rstrip("\t"), bool(item))
+                weights[len(labels)] = _item_weight(where, line.rstrip("\t"), bool(item_labels))
                 continue
             if not fields and " " in label.strip():
                 raise DataError(
                     f"{where}: spaces, but no tab: {line.strip()[:60]!r}; expected a label and its "
                     "attributes, tab-separated"
                 )
-            attributes: dict[str, float] = {}
-            for column, field in enumerate(fields, start=2):
-                if field:  # it is empty after a tab at the end of the line
-                    name, value = field, 1.0
-                    if ":" in field or "\\" in field:
-                        name, value = _attribute(f"{where}, field {column}", field)
-                    name = known.setdefault(name, name)
-                    attributes[name] = attributes.get(name, 0.0) + value
-            item.append(attributes)
+            rows.add(where, fields)
             label = ESCAPED_CHARACTER.sub(r"\1", label)
             item_labels.append(known.setdefault(label, label))
-            numbers.append(number)
-        if not item:
+            lines.append(number)
+        if not item_labels:
             raise DataError(
                 f"{where}: {line[:60]!r} without an item; expected its first position in the next line"
             )
-        inputs.append(item)
         labels.append(item_labels)
-        lines.append(numbers)
+        offsets.append(len(lines))
     if not labels:
         raise EmptyDataError(
             f"{shown}: no items; expected lines of a label and its attributes, tab-separated"
         )
-    by_item = [weights.get(i, 1.0) for i in range(len(inputs))] if weights else None
-    return Labeled(
-        inputs, labels, places=Places.of_items(shown, lines, in_line(_relabelled)), weights=by_item
-    )
+    cuts = np.array(offsets, np.int64)
+    inputs = AttributeItems([*rows.place_of], rows.arrays(), cuts)
+    places = Places(shown, np.array(lines, np.int64), cuts, in_line(_relabelled))
+    by_item = [weights.get(i, 1.0) for i in range(len(labels))] if weights else None
+    return Labeled(inputs, labels, places=places, weights=by_item)
+
+
+class _Rows:
+    """The attributes of positions in growing buffers.
+
+    place_of : the number of each attribute's name
+    known : the number of the attribute of each field, as it is written, whose value is 1
+    """
+
+    def __init__(self) -> None:
+        self.place_of: dict[str, int] = {}
+        self.known: dict[str, int] = {}
+        self.row_ends, self.columns = array("q", [0]), array("i")
+        # Usually values are 1, so only the others are kept, with their places in `columns`.
+        self.other_values, self.other_at = array("d"), array("q")
+
+    def add(self, where: str, fields: Sequence[str]) -> None:
+        """Append a position; errors as of `read_crfsuite_text`."""
+        try:
+            row = [*map(self.known.__getitem__, fields)]
+        except KeyError:
+            row = []
+        if len(row) == len(fields) == len({*row}):
+            self.columns.extend(row)
+        else:
+            self._add_each(where, fields)
+        self.row_ends.append(len(self.columns))
+
+    def _add_each(self, where: str, fields: Sequence[str]) -> None:
+        entries: dict[int, float] = {}
+        for column, field in enumerate(fields, start=2):
+            if field:  # it is empty after a tab at the end of the line
+                name, value = field, 1.0
+                if ":" in field or "\\" in field:
+                    name, value = _attribute(f"{where}, field {column}", field)
+                place = self.place_of.setdefault(name, len(self.place_of))
+                if value == 1.0:
+                    self.known[field] = place
+                entries[place] = entries.get(place, 0.0) + value
+        for at, value in enumerate(entries.values(), start=len(self.columns)):
+            if value != 1.0:
+                self.other_at.append(at)
+                self.other_values.append(value)
+        self.columns.extend(entries)
+
+    def arrays(self) -> Rows:
+        """Return all positions."""
+        columns, values = np.frombuffer(self.columns, np.int32), np.empty(0)
+        if self.other_at:
+            values = np.ones(columns.size)
+            values[np.frombuffer(self.other_at, np.int64)] = np.frombuffer(self.other_values)
+        return Rows(np.frombuffer(self.row_ends, np.int64), columns, values)
 
 
 def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
