@@ -42,22 +42,10 @@ RUN_PARAMETERS = ("n_threads", "verbose", "warm_start", "cache_size", "dask_clie
 DEFAULT_SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("all_possible_states", "all_possible_transitions", "fit_intercept"), True),
     **{"C": 1.0, "kernel": "rbf", "degree": 3, "gamma": "scale", "group_norm": "l2", "dense_l2": 1.0},
-    **{
-        "enforce_rules_in": "both",
-        "on_violation": "error",
-        "labels": "leaves",
-        "separator": "/",
-        "threshold": "item",
-    },
+    **{"enforce_rules_in": "both", "on_violation": "error", "labels": "leaves", "threshold": "item"},
+    **{"basis": [1, 2, 3], "separator": "/"},
     **{"min_count": 1, "patience": 10, "n_iter_no_change": 5, "validation_fraction": 0.1, "n_rounds": 1},
-    **{
-        "batch_size": 512,
-        "inner_iter": 50,
-        "link": "auto",
-        "update": "linear",
-        "basis": [1, 2, 3],
-        "generator": "fourier",
-    },
+    **{"batch_size": 512, "inner_iter": 50, "link": "auto", "update": "linear", "generator": "fourier"},
 }  # the defaults of all others are None, 0 or False
 DEFAULTS_OF_KINDS: dict[str, dict[str, Any]] = {
     "taxonomy-crf": {"fit_intercept": False},

@@ -18,7 +18,7 @@ from crfqn.choices import AUTO_TOKENIZER
 from crfqn.cli.output import command_files, say
 from crfqn.data.file_parts import ITEM_END, Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part, Source, read_start, shown_name
-from crfqn.data.hybrid import Features
+from crfqn.data.hybrid import with_dense
 from crfqn.data.label_arrays import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.data.tokenizers import Tokenizer, find_tokenizer
@@ -44,9 +44,9 @@ from crfqn.readers.registry import (
 )
 from crfqn.recipes import Observed, load_recipe, observe, sources
 from crfqn.recipes.finding import column_named
+from crfqn.recipes.prepared import Origin
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import holds_letters, pixel_map
-from crfqn.recipes.sources import Origin
 
 if TYPE_CHECKING:
     from crfqn.estimators.estimator import Estimator
@@ -463,41 +463,6 @@ def _titles_of(source: str | None, format: str | None, encoding: str) -> list[st
     if source in (None, STANDARD_INPUT) or names is None:
         return []
     return names(source, first_lines(str(source), encoding))
-
-
-def with_dense(path: Path, X: Any) -> Features:
-    """Return items joined with the dense block of a file: the array of a .npy file, or the only one of a .npz file.
-
-    The block has one row per item, for sequences one per position, in the order of the data file. DataError, naming the
-    file, if the block does not match the items.
-    """
-    try:
-        dense: Any = np.load(path, allow_pickle=False)
-        if not isinstance(dense, np.ndarray):
-            with dense:
-                names = dense.files
-                dense = dense[names[0]] if len(names) == 1 else None
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file") from None
-    except Exception as error:  # numpy, zip and zlib raise different errors for damaged files
-        raise DataError(f"{path}: expected an array of numbers in a .npy or .npz file of numpy's") from error
-    if dense is None:
-        raise DataError(f"{path}: expected one array, got {len(names)}: {', '.join(names)}")
-    if dense.ndim != 2:
-        raise DataError(f"{path}: expected a 2-D array, got shape {dense.shape}")
-    is_of_sequences = isinstance(X, list) or hasattr(X, "lengths")
-    if not is_of_sequences:
-        lengths = np.array([X.shape[0]])
-    else:
-        lengths = X.lengths if hasattr(X, "lengths") else np.array([len(item) for item in X], np.int64)
-    n_rows = int(lengths.sum())
-    if len(dense) != n_rows:
-        of = "a position" if is_of_sequences else "an item"
-        raise DataError(f"{path}: expected {n_rows:,} rows, one {of} of the data file, got {len(dense):,}")
-    try:
-        return Features(np.split(dense, np.cumsum(lengths)[:-1]) if is_of_sequences else dense, X)
-    except InputError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def input_with_dense(input: Input, model: LoadedModel, path: Path, dense: Path | None) -> Input:

@@ -32,12 +32,8 @@ LOSS_CHOICES = {"loss": (*LOSSES,)}  # of the option --loss: all, also those tha
 # The argument of the command for parameters of other libraries that are no option here.
 ARGUMENTS_ELSEWHERE = {
     **dict.fromkeys(("min_freq", "minfreq"), ("min_count", "")),
-    **{
-        "scoring": ("metric", ""),
-        "dask_client": ("scheduler", ""),
-        "verbose": ("is_quiet", ""),
-        "warm_start": ("start", ""),
-    },
+    **{"scoring": ("metric", ""), "dask_client": ("scheduler", "")},
+    **{"verbose": ("is_quiet", ""), "warm_start": ("start", "")},
 }
 FLAG_WORDS = {"true": True, "false": False}
 # Parameters of commands that name files to read, and files to write. Commands register the files of recipes.
@@ -133,17 +129,17 @@ def parse_value(rule: Parameter, text: str) -> Any:
             return rule.reader(text)
         except InputError as error:
             raise typer.BadParameter(str(error)) from error
-    numbers, texts = (
-        lambda text: tuple(map(whole_number_in, text.split(","))),
-        lambda text: tuple(text.split(",")),
-    )
-    readers: tuple[Callable[[str], object], ...] = (
+
+    def numbers(text: str) -> object:
+        return tuple(map(whole_number_in, text.split(",")))
+
+    readers = (
         whole_number_in,
         _number,
         numbers,
         FLAG_WORDS.__getitem__,
         str,
-        texts,
+        lambda text: tuple(text.split(",")),
     )
     for read in readers[rule.kind is float :]:
         with suppress(ValueError, KeyError):

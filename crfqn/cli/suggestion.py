@@ -19,7 +19,7 @@ from crfqn.data.json_text import strict_json
 from crfqn.errors import InputError
 from crfqn.model.answers import gives_probabilities
 from crfqn.model.uncertainty import find_measure
-from crfqn.readers.format import by_blank_lines
+from crfqn.readers.format import by_blank_lines, by_lines
 from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, written_batches
 from crfqn.report.facts import fitted_model
 
@@ -73,7 +73,7 @@ def write_suggestions(
             continue
         values, of_features, data, labels = result
         contents: Iterable[object] = ((data, i, labels and [labels[i]]) for i in range(data.n_items))
-        is_of_lines = can_be_rewritten(data) or (find_format(input.format).is_uncut and data.records is None)
+        is_of_lines = can_be_rewritten(data) or find_format(input.format).cut is by_lines
         if to is None and part is not None and is_of_lines:
             contents = _lines(input, part, data)
             if not n_items and input.cut is not None:  # the titles of a table

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.cli.exits import ExitCode, Interrupts
-from crfqn.cli.loading import check_labelled, feature_names, say_share, with_dense
+from crfqn.cli.loading import check_labelled, feature_names, say_share
 from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import command_files, say, to_json
-from crfqn.data.hybrid import sparse_of
+from crfqn.data.hybrid import sparse_of, with_dense
 from crfqn.data.items import Handover, check_weighted_labels
 from crfqn.data.label_arrays import labels_like
 from crfqn.data.model_file import check_model_name

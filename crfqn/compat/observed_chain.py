@@ -115,53 +115,87 @@ def _fit(chain: ChainCRF, X: ItemsLike, y: LabelsLike, features: SupportOf) -> C
 
 LBFGS, L2SGD, AP, PA, AROW = "lbfgs", "l2sgd", "ap", "pa", "arow"
 UNLIMITED_STEPS = 2**31 - 1  # steps of CRFsuite without max_iterations: the largest 32-bit integer
-# For each algorithm, the parameters with an equivalent in crfqn, with CRFsuite's defaults. lbfgs and l2sgd have the
-# objective of CRFsuite, but neither its steps nor its default `delta`, a tolerance far smaller than accuracy needs.
-BATCH_DEFAULTS = {"c2": 1.0, "max_iterations": UNLIMITED_STEPS, "delta": AUTO}
-ONLINE_DEFAULTS = {"max_iterations": 100}
-ALGORITHM_DEFAULTS: dict[str, dict[str, Any]] = {
-    LBFGS: {"c1": 0.0, **BATCH_DEFAULTS},
-    L2SGD: BATCH_DEFAULTS | {"max_iterations": 1000},
-    AP: ONLINE_DEFAULTS,
-    PA: {**ONLINE_DEFAULTS, "c": 1.0, "pa_type": 1, "error_sensitive": True, "averaging": True},
-    AROW: {**ONLINE_DEFAULTS, "variance": 1.0, "gamma": 1.0},
+FEATURE_DEFAULTS = {
+    "feature.minfreq": 0.0,
+    "feature.possible_states": False,
+    "feature.possible_transitions": False,
 }
-# Parameters of all algorithms. Those without an equivalent for the chosen algorithm have no effect.
-ALGORITHM_PARAMETERS = (
-    "c1", "c2", "max_iterations", "num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch",
-    "calibration_eta", "calibration_rate", "calibration_samples", "calibration_candidates", "calibration_max_trials",
-    "pa_type", "c", "error_sensitive", "averaging", "variance", "gamma", "trainer_cls",
-)  # fmt: skip
+EPOCH_DEFAULTS = {"max_iterations": 100, "epsilon": 0.0}
+# CRFsuite's parameters by algorithm, with its defaults and in its order.
+CRFSUITE_DEFAULTS: dict[str, dict[str, Any]] = {
+    LBFGS: FEATURE_DEFAULTS | {
+        "c1": 0.0, "c2": 1.0, "max_iterations": UNLIMITED_STEPS, "num_memories": 6, "epsilon": 1e-5, "period": 10,
+        "delta": 1e-5, "linesearch": "MoreThuente", "max_linesearch": 20,
+    },
+    L2SGD: FEATURE_DEFAULTS | {
+        "c2": 1.0, "max_iterations": 1000, "period": 10, "delta": 1e-6, "calibration.eta": 0.1, "calibration.rate": 2.0,
+        "calibration.samples": 1000.0, "calibration.candidates": 10, "calibration.max_trials": 20,
+    },
+    AP: FEATURE_DEFAULTS | EPOCH_DEFAULTS,
+    PA: FEATURE_DEFAULTS | {"type": 1, "c": 1.0, "error_sensitive": True, "averaging": True, **EPOCH_DEFAULTS},
+    AROW: FEATURE_DEFAULTS | {"variance": 1.0, "gamma": 1.0, **EPOCH_DEFAULTS},
+}  # fmt: skip
+KEYWORDS = {  # parameters of `CRF` with other names than CRFsuite's
+    "feature.minfreq": "min_freq",
+    "feature.possible_states": "all_possible_states",
+    "feature.possible_transitions": "all_possible_transitions",
+    "type": "pa_type",
+}
+# Parameters with an equivalent in crfqn; others have no effect. lbfgs and l2sgd have the objective of CRFsuite, but
+# neither its steps nor its default `delta`, a tolerance far smaller than accuracy needs.
+DESCRIPTIONS = {
+    "feature.minfreq": "Minimum frequency of features.",
+    "feature.possible_states": "Weights also for pairs of an attribute and a label that never occur.",
+    "feature.possible_transitions": "Weights also for pairs of labels that never occur.",
+    "c1": "Strength of the L1 penalty, c1 |w|_1.",
+    "c2": "Strength of the L2 penalty, c2 |w|^2.",
+    "max_iterations": "Maximum number of iterations.",
+    "delta": "Stop when objective - optimum <= delta * objective, by estimate. Unless it is set, the training stops "
+    "when further steps would hardly improve accuracy.",
+    "type": "Passive-aggressive steps: 0 without a largest step, 1 with the largest step c.",
+    "c": "Largest step of passive-aggressive learning of type 1.",
+    "error_sensitive": "The cost counts wrong labels: True only.",
+    "averaging": "Average the weights of all steps: True only.",
+    "variance": "Initial variance of each weight.",
+    "gamma": "Trade-off; a larger value gives smaller steps.",
+}
+
+
+def keyword(name: str) -> str:
+    """Return the name of one of CRFsuite's parameters in `CRF`."""
+    return KEYWORDS.get(name, name.replace(".", "_"))
 
 
 def make_chain(parameters: dict[str, Any]) -> ChainCRF:
     """Return the unfitted chain for the parameters of a `CRF`, which are None for CRFsuite's defaults; InputError for
     an unknown algorithm and values out of range, a UserWarning for parameters without effect."""
     algorithm = LBFGS if parameters["algorithm"] is None else parameters["algorithm"]
-    if not isinstance(algorithm, str) or algorithm not in ALGORITHM_DEFAULTS:
-        raise InputError(f"algorithm: expected one of {[*ALGORITHM_DEFAULTS]}, got {algorithm!r}")
-    defaults = ALGORITHM_DEFAULTS[algorithm]
-    idle = [
-        name for name in ALGORITHM_PARAMETERS if parameters.get(name) is not None and name not in defaults
-    ]
+    if not isinstance(algorithm, str) or algorithm not in CRFSUITE_DEFAULTS:
+        raise InputError(f"algorithm: expected one of {', '.join(CRFSUITE_DEFAULTS)}, got {algorithm!r}")
+    given = {name: value for name, value in parameters.items() if value is not None}
+    defaults = {
+        keyword(name): value for name, value in CRFSUITE_DEFAULTS[algorithm].items() if name in DESCRIPTIONS
+    }
+    values = defaults | ({"delta": AUTO} if "delta" in defaults else {}) | given
+    every = dict.fromkeys(keyword(name) for names in CRFSUITE_DEFAULTS.values() for name in names)
+    idle = [name for name in (*every, "trainer_cls") if name in given and name not in defaults]
     if idle:
         warn_caller(f"no effect with algorithm={algorithm!r}: {', '.join(idle)}")
-    values = {
-        name: value if parameters[name] is None else parameters[name] for name, value in defaults.items()
-    }
-    check_nonnegative("min_freq", parameters["min_freq"] or 0.0)
+    check_nonnegative("min_freq", values["min_freq"])
     chain = ChainCRF(
-        all_possible_states=bool(parameters["all_possible_states"]),
-        all_possible_transitions=bool(parameters["all_possible_transitions"]),
+        all_possible_states=bool(values["all_possible_states"]),
+        all_possible_transitions=bool(values["all_possible_transitions"]),
         max_iter=values["max_iterations"],
         verbose=int(bool(parameters["verbose"])),
     )
     if algorithm in (LBFGS, L2SGD):
         for name in ("c1", "c2", "delta"):
-            if values.get(name, AUTO) != AUTO:
+            if name in defaults and values[name] != AUTO:
                 check_nonnegative(name, values[name])
         # CRFsuite adds c2 |w|^2, a chain l2/2 |w|^2.
-        return chain.set_params(l1=values.get("c1", 0.0), l2=2 * values["c2"], tol=values["delta"])
+        return chain.set_params(
+            l1=values["c1"] if algorithm == LBFGS else 0.0, l2=2 * values["c2"], tol=values["delta"]
+        )
     n_epochs = values["max_iterations"]
     solver: Solver
     if algorithm == AP:

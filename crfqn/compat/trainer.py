@@ -18,14 +18,15 @@ from crfqn.compat.crf import CRF
 from crfqn.compat.log_parser import NO_RATE, TrainLogParser
 from crfqn.compat.observed_chain import (
     AP,
-    AROW,
-    L2SGD,
+    CRFSUITE_DEFAULTS,
+    DESCRIPTIONS,
+    FEATURE_DEFAULTS,
     LBFGS,
     PA,
-    UNLIMITED_STEPS,
     ObservedFeatures,
     Zeros,
     fit_observed,
+    keyword,
     make_chain,
 )
 from crfqn.compat.tagger import TrainingLog
@@ -53,45 +54,7 @@ ALGORITHM_ALIASES = {"averaged-perceptron": AP, "passive-aggressive": PA}
 
 
 NamedWeights: TypeAlias = tuple[list[str], list[str], Entries, Entries]
-KEYWORDS = {  # parameters of `CRF` with other names than CRFsuite's
-    "feature.minfreq": "min_freq",
-    "feature.possible_states": "all_possible_states",
-    "feature.possible_transitions": "all_possible_transitions",
-    "type": "pa_type",
-}
-FEATURE_DEFAULTS: dict[str, Any] = dict(zip(KEYWORDS, (0.0, False, False), strict=False))
-EPOCH_DEFAULTS = {"max_iterations": 100, "epsilon": 0.0}
-# CRFsuite's parameters by algorithm, with its defaults and in its order.
-TRAINER_DEFAULTS: dict[str, dict[str, Any]] = {
-    LBFGS: FEATURE_DEFAULTS | {
-        "c1": 0.0, "c2": 1.0, "max_iterations": UNLIMITED_STEPS, "num_memories": 6, "epsilon": 1e-5, "period": 10,
-        "delta": 1e-5, "linesearch": "MoreThuente", "max_linesearch": 20,
-    },
-    L2SGD: FEATURE_DEFAULTS | {
-        "c2": 1.0, "max_iterations": 1000, "period": 10, "delta": 1e-6, "calibration.eta": 0.1, "calibration.rate": 2.0,
-        "calibration.samples": 1000.0, "calibration.candidates": 10, "calibration.max_trials": 20,
-    },
-    AP: FEATURE_DEFAULTS | EPOCH_DEFAULTS,
-    PA: FEATURE_DEFAULTS | {"type": 1, "c": 1.0, "error_sensitive": True, "averaging": True, **EPOCH_DEFAULTS},
-    AROW: FEATURE_DEFAULTS | {"variance": 1.0, "gamma": 1.0, **EPOCH_DEFAULTS},
-}  # fmt: skip
 HAS_NO_EFFECT = "No effect here; a value other than the default gives a warning."  # of the other parameters
-DESCRIPTIONS = {
-    "feature.minfreq": "Minimum frequency of features.",
-    "feature.possible_states": "Weights also for pairs of an attribute and a label that never occur.",
-    "feature.possible_transitions": "Weights also for pairs of labels that never occur.",
-    "c1": "Strength of the L1 penalty, c1 |w|_1.",
-    "c2": "Strength of the L2 penalty, c2 |w|^2.",
-    "max_iterations": "Maximum number of iterations.",
-    "delta": "Stop when objective - optimum <= delta * objective, by estimate. Unless it is set, the training stops "
-    "when further steps would hardly improve accuracy.",
-    "type": "Passive-aggressive steps: 0 without a largest step, 1 with the largest step c.",
-    "c": "Largest step of passive-aggressive learning of type 1.",
-    "error_sensitive": "The cost counts wrong labels: True only.",
-    "averaging": "Average the weights of all steps: True only.",
-    "variance": "Initial variance of each weight.",
-    "gamma": "Trade-off; a larger value gives smaller steps.",
-}
 
 
 class ItemSequence:
@@ -224,8 +187,8 @@ class Trainer:
         """Choose the algorithm: "lbfgs", "l2sgd", "ap", "pa" or "arow", each as of `CRF`; all parameters get their
         defaults. InputError (a ValueError) for another one, or another graphical model than "crf1d"."""
         name = ALGORITHM_ALIASES.get(algorithm.lower(), algorithm.lower())
-        if name not in TRAINER_DEFAULTS or type != GRAPHICAL_MODEL:
-            known = ", ".join([*TRAINER_DEFAULTS, *ALGORITHM_ALIASES])
+        if name not in CRFSUITE_DEFAULTS or type != GRAPHICAL_MODEL:
+            known = ", ".join([*CRFSUITE_DEFAULTS, *ALGORITHM_ALIASES])
             raise InputError(
                 f"expected an algorithm of {known} and the type {GRAPHICAL_MODEL!r}, got algorithm={algorithm!r}, "
                 f"type={type!r}"
@@ -234,11 +197,11 @@ class Trainer:
 
     def params(self) -> list[str]:
         """Return the names of the algorithm's parameters."""
-        return [*TRAINER_DEFAULTS[self._algorithm]]
+        return [*CRFSUITE_DEFAULTS[self._algorithm]]
 
     def set(self, name: str, value: object) -> None:
         """Set a parameter; InputError (a ValueError) for a name that the algorithm lacks or a value of another type."""
-        kind = type(TRAINER_DEFAULTS[self._algorithm][self._checked(name)])
+        kind = type(CRFSUITE_DEFAULTS[self._algorithm][self._checked(name)])
         text = str(int(value) if isinstance(value, (bool, np.bool_)) else value)
         try:
             number = 0.0 if kind is str else float(text)
@@ -251,7 +214,7 @@ class Trainer:
 
     def get(self, name: str) -> Any:
         """Return the value of a parameter; InputError for a name that the algorithm lacks."""
-        return self._params.get(self._checked(name), TRAINER_DEFAULTS[self._algorithm][name])
+        return self._params.get(self._checked(name), CRFSUITE_DEFAULTS[self._algorithm][name])
 
     def set_params(self, params: Mapping[str, object]) -> None:
         """Set parameters by name; errors as of `set`."""
@@ -267,7 +230,7 @@ class Trainer:
         return DESCRIPTIONS.get(self._checked(name), HAS_NO_EFFECT)
 
     def _checked(self, name: str) -> str:
-        if name not in TRAINER_DEFAULTS[self._algorithm]:
+        if name not in CRFSUITE_DEFAULTS[self._algorithm]:
             raise InputError(
                 f"expected a parameter of {self._algorithm}: {', '.join(self.params())}; got {name!r}"
             )
@@ -321,9 +284,9 @@ class Trainer:
 
     def _fit(self, trained: list[Instance], held_out: list[Instance]) -> ChainCRF:
         """Return the chain of the training items, and log its training and the scores of the held-out items."""
-        defaults = TRAINER_DEFAULTS[self._algorithm]
+        defaults = CRFSUITE_DEFAULTS[self._algorithm]
         given = {
-            KEYWORDS.get(name, name.replace(".", "_")): value
+            keyword(name): value
             for name, value in self._params.items()
             if value != defaults[name] or name == "delta"
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
+from pathlib import Path
 from typing import Any, Self, TypeGuard
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.inputs import ItemsLike
 from crfqn.data.items import Items, check_values, locate, positions_of
-from crfqn.errors import InputError
+from crfqn.errors import DataError, InputError
 from crfqn.messages import describe, place_of
 
 
@@ -144,6 +145,41 @@ class Features(Items):
         positions = f", {self.n_positions} positions" if self.has_positions else ""
         blocks = f"{self.n_dense} dense columns and a {type(self.sparse).__name__}"
         return f"Features({len(self)} items{positions}, {blocks})"
+
+
+def with_dense(path: Path, X: Any) -> Features:
+    """Return items joined with the dense block of a file: the array of a .npy file, or the only one of a .npz file.
+
+    The block has one row per item, for sequences one per position, in the order of the data file. DataError, naming the
+    file, if the block does not match the items.
+    """
+    try:
+        dense: Any = np.load(path, allow_pickle=False)
+        if not isinstance(dense, np.ndarray):
+            with dense:
+                names = dense.files
+                dense = dense[names[0]] if len(names) == 1 else None
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    except Exception as error:  # numpy, zip and zlib raise different errors for damaged files
+        raise DataError(f"{path}: expected an array of numbers in a .npy or .npz file of numpy's") from error
+    if dense is None:
+        raise DataError(f"{path}: expected one array, got {len(names)}: {', '.join(names)}")
+    if dense.ndim != 2:
+        raise DataError(f"{path}: expected a 2-D array, got shape {dense.shape}")
+    is_of_sequences = isinstance(X, list) or hasattr(X, "lengths")
+    if not is_of_sequences:
+        lengths = np.array([X.shape[0]])
+    else:
+        lengths = X.lengths if hasattr(X, "lengths") else np.array([len(item) for item in X], np.int64)
+    n_rows = int(lengths.sum())
+    if len(dense) != n_rows:
+        of = "a position" if is_of_sequences else "an item"
+        raise DataError(f"{path}: expected {n_rows:,} rows, one {of} of the data file, got {len(dense):,}")
+    try:
+        return Features(np.split(dense, np.cumsum(lengths)[:-1]) if is_of_sequences else dense, X)
+    except InputError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def with_vectors_apart(X: ItemsLike) -> Any:

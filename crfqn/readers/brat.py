@@ -115,10 +115,6 @@ def brat_files(batches: Batches) -> Iterator[tuple[str, str]]:
             yield f"{name}{ANNOTATION_SUFFIX}", "".join(lines)
 
 
-def _is_folder(path: Path) -> bool:
-    return any(file.suffix == ANNOTATION_SUFFIX for file in path.iterdir())
-
-
 FORMAT = Format(
     "brat",
     "brat's texts and annotations, a folder or a pair of files: spans of characters",
@@ -127,6 +123,6 @@ FORMAT = Format(
     reader_of(_texts, f"texts (*{TEXT_SUFFIX}) and their annotations"),
     None,
     write_folder=brat_files,
-    is_folder=_is_folder,
+    is_folder=lambda path: any(path.glob(f"*{ANNOTATION_SUFFIX}")),
     is_uncut=True,
 )

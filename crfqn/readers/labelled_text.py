@@ -11,13 +11,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from crfqn.data.files import Readable, is_blank, shown_name, text_lines
-from crfqn.data.token_columns import TokenColumns
-from crfqn.data.tokenizers import UNICODE_RULES, Tokenizer, find_tokenizer
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, by_lines, instead
-from crfqn.readers.labelled_items import Documents, Labeled, Places, in_line
-from crfqn.readers.text_spans import column_of_words
+from crfqn.readers.labelled_items import Documents, Places, in_line
+from crfqn.readers.text_spans import MarkedText, reader_of
 
 BYTE_ORDER_MARK = "\ufeff"  # which readers skip at the beginning of a file
 
@@ -75,31 +73,11 @@ def _begins(lines: Sequence[str]) -> bool:
     return not is_short and 2 * sum(len(row) == 2 and " " in row[1].strip() for row in rows) > len(rows)
 
 
-def read_raw_text(
-    path: Readable, columns: Sequence[str] | None = None, *, tokenizer: str | Tokenizer = UNICODE_RULES
-) -> Labeled:
-    """Read each line that is not blank as an item: TokenColumns of one column, the tokens by a tokenizer
-    (`crfqn.tokenize`), without labels; `spans` has the start and end of each in its line, in characters. DataError
-    for none; InputError for several columns."""
-    name, cut = column_of_words(columns), find_tokenizer(tokenizer).spans
-    words: list[str] = []
-    texts: list[str] = []
-    spans: list[list[tuple[int, int]]] = []
-    numbers: list[int] = []
+def _raw_texts(path: Readable, reads_spans: bool) -> Iterator[MarkedText]:
+    """Yield each line that is not blank, without labels."""
     for number, line in text_lines(path):
-        line_spans = cut(line)
-        if line_spans:
-            words += [line[start:stop] for start, stop in line_spans]
-            spans.append(line_spans)
-            texts.append(line)
-            numbers.append(number)
-    if not spans:
-        raise EmptyDataError(f"{shown_name(path)}: no items; expected lines of text")
-    lengths = [*map(len, spans)]
-    offsets = np.cumsum([0, *lengths], dtype=np.int64)
-    places = Places(shown_name(path), np.repeat(np.array(numbers, np.int64), lengths), offsets)
-    labels = [[""] * n for n in lengths]
-    return Labeled(TokenColumns({name: words}, offsets), labels, places=places, spans=spans, texts=texts)
+        if not is_blank(line):
+            yield MarkedText(line, None, shown_name(path), number, {})
 
 
 LABELLED_FORMAT = Format(
@@ -118,7 +96,7 @@ RAW_FORMAT = Format(
     "raw text, a line an item, cut into words",
     (),
     (SEQUENCES,),
-    read_raw_text,
+    reader_of(_raw_texts, "lines of text"),
     None,
     by_lines,
     is_uncut=True,

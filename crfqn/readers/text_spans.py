@@ -164,8 +164,11 @@ def _labels(
     cases: dict[str, list[str]] = {}  # the spans that are changed
     labels, problems = [], []
     for item, offsets in zip(items, tokens, strict=True):
+        if item.spans is None:
+            labels.append([""] * len(offsets))
+            continue
         runs = []
-        for span, run, is_aligned in _runs(item.spans or (), offsets):
+        for span, run, is_aligned in _runs(item.spans, offsets):
             shown = f"{span.start}-{span.end} {span.type} {shorten(item.text[span.start : span.end])}"
             if not span.is_whole or not is_aligned:
                 if on_misaligned == ERROR_RULE:
@@ -186,8 +189,7 @@ def _labels(
             elif run != kept[-1]:
                 what = "spans that overlap left out, the outermost ones kept"
                 cases.setdefault(what, []).append(shown)
-        is_known = item.spans is not None
-        labels.append(labels_of(kept, len(offsets), SCHEME_OF_SPANS) if is_known else [""] * len(offsets))
+        labels.append(labels_of(kept, len(offsets), SCHEME_OF_SPANS))
     if problems:
         raise DataError(problems[0] + (f"; {len(problems):,} spans are misaligned" if problems[1:] else ""))
     for what, shown_spans in cases.items():

@@ -7,8 +7,9 @@ line and for Python.
 from crfqn.model.featurizers import Featurizer
 from crfqn.recipes.building import build_estimator, by_feature_in_columns
 from crfqn.recipes.finding import find_recipe, list_recipes, load_recipe
+from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.preparing import observe, prepare_data
-from crfqn.recipes.sources import EMBEDDED, Observed, Prepared
+from crfqn.recipes.sources import EMBEDDED
 
 __all__ = [
     "EMBEDDED",

@@ -12,8 +12,8 @@ from crfqn.choices import BY_FEATURE, LOSSES, STRENGTHS
 from crfqn.data_options import ObjectiveSection, keys_in
 from crfqn.errors import InputError, RecipeError
 from crfqn.parameters import OPTIONS, PARAMETERS, Parameter
+from crfqn.recipes.prepared import Prepared
 from crfqn.recipes.schema import TOML_TYPES, Recipe, check_keys, shown
-from crfqn.recipes.sources import Prepared
 from crfqn.registry import find
 
 if TYPE_CHECKING:

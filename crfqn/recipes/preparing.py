@@ -8,9 +8,9 @@ from crfqn.data_options import AUTO_NGRAMS, OF_COLUMNS
 from crfqn.model.featurizers import Featurizer
 from crfqn.readers.labelled_items import Labeled, LabelledItems
 from crfqn.recipes import documents, sources
+from crfqn.recipes.prepared import Observed, Origin, Prepared
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import columns_of, fit_sequences, pixel_map, read_images, sequence_features
-from crfqn.recipes.sources import Observed, Origin, Prepared
 
 NO_OVERRIDES: Mapping[str, Any] = MappingProxyType({})
 

@@ -9,10 +9,10 @@ from crfqn.data.files import is_stream
 from crfqn.data_options import OF_TEMPLATES
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.recipes import sources
+from crfqn.recipes.prepared import Prepared
 from crfqn.recipes.preparing import observe
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import templates_of
-from crfqn.recipes.sources import Prepared
 
 SHARDS_OF_FILE = 4  # fixed, so that the number of workers does not change the result
 
