@@ -98,6 +98,11 @@ FREQUENCY: dict[str, Any] = {
 }
 AUTO_NGRAMS = "auto"  # the analyzer and the range of n-grams are chosen on held-out texts
 FILE_NAMES: dict[str, Any] = {"kind": object, "accepts": _are_names, "expects": "text or a list of texts"}
+LISTED_TEXTS: dict[str, Any] = {
+    "kind": object,
+    "accepts": lambda value: isinstance(value, (list, tuple)) and all(type(text) is str for text in value),
+    "expects": "a list of texts",
+}
 
 
 @dataclass(frozen=True)
@@ -123,8 +128,7 @@ class DataSection:
     missing: str | None = key(None, "label that means an unknown one, such as _ (and empty or null ones): unknown "
         "positions of sequences are trained on, other items left out; default: all need a label", str)
     label_names: Sequence[str] | None = key(None, "names of labels that are numbers, from 0; default: those in the "
-        "metadata of Parquet", object, expects="a list of texts",
-        accepts=lambda value: isinstance(value, list) and all(type(name) is str for name in value))
+        "metadata of Parquet", **LISTED_TEXTS)
     outside: str = key("", "label of words outside of labelled elements in XML, such as O; default: all have to be in "
         "one")
     header: bool = key(True, "whether the first line of a table names the columns; else they are numbers from 1")
@@ -181,6 +185,8 @@ class FeaturesSection:
         of="attributes templates words")
     n_hashed: int | None = key(None, "number of columns that the features are hashed into: less memory, no names", int,
         low=1, of="templates words")
+    gazetteers: Sequence[str] = key((), "file of names, one a line, again for others: whether a word begins a name or "
+        "is in it is a feature; the model keeps the names", **LISTED_TEXTS, of="templates words")
     scale: str = key("none", "max-abs divides each feature by its largest absolute value in the training part",
         choices=("none", "max-abs"), of="given")
     analyzer: str = key(WORD_NGRAMS, "n-grams of words, of characters, or (char_wb) of the characters of each word; "
@@ -198,7 +204,8 @@ class FeaturesSection:
     sublinear_tf: bool = key(False, "replace counts of n-grams by 1 + log(count)", of="text")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ngram_range", tuple(self.ngram_range))  # TOML has a list
+        for name in ("ngram_range", "gazetteers"):  # TOML has lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
     def column_names(self) -> list[str]:
@@ -355,6 +362,7 @@ DATA_OPTIONS: dict[str, Option] = {
         "words", "analyzer", "ngram_range", "min_df", "max_df", "sublinear_tf", "weighting", "templates", "transitions",
         "min_count")},
     "hashed": Option("features", "n_hashed", FEATURES_PANEL),
+    "gazetteer": Option("features", "gazetteers", FEATURES_PANEL, takes_several=True),
 }  # fmt: skip
 DEV_PANEL = "Start, and score on --dev"
 # Options of `crfqn train` only.

@@ -169,6 +169,9 @@ def _facts(model: Any, weights: Model, path: Path, recipe: Recipe | None) -> dic
         facts |= {"tokenizer": tokenizer.name, "tokenizer_share": tokenizer.share}
     if isinstance(featurizer := getattr(model, "featurizer_", None), Words):
         facts["ngrams"] = featurizer.description
+    source = getattr(getattr(model, "vocabulary", None), "source", None)
+    if source and source["gazetteers"]:
+        facts["gazetteers"] = {name: len(entries) for name, entries in source["gazetteers"].items()}
     facts["data_fingerprint"] = model.training_.get("data_fingerprint")
     facts["labels"] = [*map(label_text, model.classes_)]
     if (tree := getattr(model, "tree_", None)) is not None:
@@ -213,6 +216,7 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         "raw text": "tokenizer" in facts
         and f"cut by {facts['tokenizer']!r}: {100 * facts['tokenizer_share']:.1f} % of the training tokens right",
         "texts": facts.get("ngrams"),
+        "gazetteers": ", ".join(f"{name} ({n:,} names)" for name, n in facts.get("gazetteers", {}).items()),
         "labels": f"{len(facts['labels'])}{nodes}: {labels if len(labels) <= 70 else labels[:67] + '...'}",
         "features": f"{facts['n_features']:,}, of which {facts['n_features_used']:,} are used",
         "dense": "n_dense" in facts

@@ -38,7 +38,7 @@ ARGUMENTS_ELSEWHERE = {
 FLAG_WORDS = {"true": True, "false": False}
 # Parameters of commands that name files to read, and files to write. Commands register the files of recipes.
 INPUT_PARAMETERS = (
-    *("data", "test", "dev", "start", "dense", "templates", "taxonomy", "label_names"),
+    *("data", "test", "dev", "start", "dense", "templates", "taxonomy", "label_names", "gazetteer"),
     *(name for name, row in BY_FEATURE.items() if row.read_file),
     *("model", "input", "source"),
 )

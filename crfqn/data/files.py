@@ -234,7 +234,7 @@ class Part:
 
 
 def safe_source(path: StrPath) -> Source:
-    """Return the path of a model or a taxonomy as a source that may unpack to `safe_size` bytes."""
+    """Return the path of a model, a taxonomy or a list as a source that may unpack to `safe_size` bytes."""
     return Source(path, largest_size=safe_size(os.path.getsize(path) if os.path.exists(path) else 0))
 
 

@@ -134,6 +134,10 @@ class TokenColumns(Items, Sequence[Any]):
         """Names of the columns."""
         return tuple(self.texts)
 
+    def extended(self, texts: Mapping[str, list[str]]) -> TokenColumns:
+        """Return the items with further columns, of N texts each."""
+        return self._made({**self.texts, **texts}, self.offsets)
+
     def first_texts(self) -> list[list[str]]:
         """Return the first column item by item, usually the words; empty texts if there is no column."""
         if not self.texts:

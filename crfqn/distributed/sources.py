@@ -95,7 +95,8 @@ class Shards:
     Raises
     ------
     InputError
-        No sources, or sources of other types; a persisted bag, because a lost shard must be read again.
+        No sources, or sources of other types; a persisted bag, because a lost shard must be read again; templates with
+        gazetteers.
     """
 
     def __init__(
@@ -105,6 +106,10 @@ class Shards:
         templates: TransformerMixin | None = None,
         **options: object,
     ) -> None:
+        if getattr(templates, "gazetteers", None):
+            raise InputError(
+                "gazetteers: expected none with shards, whose words are cut by different tokenizers"
+            )
         self.templates = templates
         self.reads = shard_readers(sources, format, options)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,8 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.encoding import Sequences
 from crfqn.data.files import read_text
+from crfqn.data.gazetteers import check_gazetteers
 from crfqn.data.inputs import ItemsLike
 from crfqn.data.numbering import increasing_columns
+from crfqn.data.schemes import BEGIN
 from crfqn.data.templates.encoder import Encoder
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary
 from crfqn.data.token_columns import TokenColumns
@@ -41,6 +43,10 @@ class Templates(TransformerMixin, BaseEstimator):
         The column of words, for the features of `crfqn.word_features`: prefixes, suffixes, shape and neighbours of the
         word, and the texts of all other columns up to two positions away, with pairs of neighbours. By default, if no
         other templates are given, it is the first column.
+    gazetteers : dict of str to list of str, optional
+        Lists of names, `{"cities": ["Rome", "New York"]}`: whether words of the first column, up to two positions away,
+        begin or are in an entry is a feature. Entries without capital letters are found in any case, others as they are
+        written and in capitals.
     functions : list of functions, optional
         Each returns a list of texts for a token (a dict `column -> text`); it is called once for each distinct token.
     columns : sequence of str, optional
@@ -89,6 +95,7 @@ class Templates(TransformerMixin, BaseEstimator):
     min_count: int = 1
     n_hashed: int | None = None
     transitions: bool = False
+    gazetteers: Mapping[str, Sequence[str]] | None = None
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: token columns are not 2-D arrays."""
@@ -175,6 +182,7 @@ class Templates(TransformerMixin, BaseEstimator):
             self.n_hashed,
             words=self.words or ("" if has_patterns else "".join(names[:1])),
             transitions=self.transitions,
+            gazetteers=check_gazetteers(self.gazetteers or {}),
         )
         increasing = set(increasing_columns(columns) if source.words else ())
         for name in filter(increasing.__contains__, names):
@@ -185,9 +193,19 @@ class Templates(TransformerMixin, BaseEstimator):
                 ColumnWarning,
             )
         functions = tuple(self.functions or ())
-        settings = source.settings(functions)
-        encoder = Encoder.fit(settings, columns)
-        self.vocabulary_ = TemplateVocabulary(encoder, asdict(source.fitted_to(columns, settings)))
+        source = source.fitted_to(columns, source.settings(functions))
+        settings, marked = source.settings(functions), columns
+        if settings.gazetteers is not None:
+            marked = settings.gazetteers.add_marks(columns)
+            for name in source.gazetteers:
+                if BEGIN not in marked.texts[name]:
+                    warn_caller(
+                        f"gazetteers: no entry of {name!r} occurs in the training data, so it has no effect; entries "
+                        "without capital letters are found in any case, others as they are written and in capitals",
+                        ColumnWarning,
+                    )
+        encoder = Encoder.fit(settings, marked)
+        self.vocabulary_ = TemplateVocabulary(encoder, asdict(source))
         self.n_features_ = encoder.n_features
         self.has_transitions_ = self.vocabulary_.has_transitions
         return columns

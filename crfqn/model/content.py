@@ -47,6 +47,7 @@ CHAIN, FLAT, CLASSIFIER, TAXONOMY = "chain-crf", "multiclass-crf", "multiclass-c
 RANKER = "multilabel-ranker"
 KINDS_OF_SETS = (RANKER, "generalized-least-squares")  # their items may have several labels
 WEIGHT_TYPES = ("float64", "float32")
+GAZETTEER_START = "gazetteer "  # of the names of lists of strings that are entries
 VALUE_STARTS, CRFSUITE_NAMING = "feature_value_start", "crfsuite"
 FORBIDDEN_PAIRS, FORBIDDEN_STARTS, FORBIDDEN_ENDS = ("forbidden", "forbidden_start", "forbidden_end")  # rules
 DENSE_WEIGHTS = "dense_weights"  # (K, D), of a dense block of features
@@ -155,7 +156,9 @@ def add_vocabulary(content: ModelContent, vocabulary: Vocabulary | None, feature
     if vocabulary is None:
         return
     if (source := vocabulary.stored_source()) is not None:
-        content.metadata["templates"] = source
+        content.metadata["templates"] = table = dict(source)
+        lists = table.pop("gazetteers", {})
+        content.strings |= {f"{GAZETTEER_START}{name}": [*entries] for name, entries in lists.items()}
     if vocabulary.is_hashed:
         return
     content.strings["feature_names"] = [vocabulary.names[f] for f in features]
@@ -171,7 +174,9 @@ def read_vocabulary(file: ModelFile) -> Vocabulary | None:
     if "templates" in file.metadata:
         from crfqn.data.templates.vocabulary import TemplateSource  # most models have none
 
-        return TemplateSource.from_dict(file.table("templates")).vocabulary(names)
+        start = GAZETTEER_START
+        lists = {name[len(start) :]: file.strings[name] for name in file.strings if name.startswith(start)}
+        return TemplateSource.from_dict(file.table("templates") | {"gazetteers": lists}).vocabulary(names)
     if names is None:
         return None
     naming = file.metadata.get("naming")

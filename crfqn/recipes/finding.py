@@ -97,6 +97,8 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     format = _format_of(first, keys.get("format"), lines)
     if "format" in keys or format_of_name(first, reads=False) != format.name:
         keys["format"] = format.name
+    if "gazetteers" in features:
+        features["gazetteers"] = [*map(whole_path, features["gazetteers"])]
     if "taxonomy" in labels:
         labels.setdefault("kind", "taxonomy")
         labels["taxonomy"] = whole_path(labels["taxonomy"])

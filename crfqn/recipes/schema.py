@@ -15,6 +15,7 @@ from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data_options import (
     AUTO_NGRAMS,
     FEATURES_OF,
+    OF_TEMPLATES,
     SECTIONS,
     DataSection,
     FeaturesSection,
@@ -210,6 +211,8 @@ def _mistakes(recipe: Recipe) -> Iterator[str]:
             '"text" or "table"'
         )
     features = recipe.features
+    if features.gazetteers and kind not in OF_TEMPLATES:
+        yield f'[features] gazetteers: expected kind = "words" or "templates", models of words, got kind = "{kind}"'
     if features.analyzer == AUTO_NGRAMS and tuple(features.ngram_range) != (1, 1):
         yield f'[features] ngram_range: analyzer = "{AUTO_NGRAMS}" chooses it; leave it out'
     if "char" in features.analyzer and features.words != UNICODE_RULES:

@@ -11,12 +11,13 @@ import numpy as np
 
 from crfqn.data.encoding import Sequences
 from crfqn.data.file_parts import cut_at_lines, cut_parts
-from crfqn.data.files import STANDARD_INPUT, Part, check_regular, is_blank, read_text
+from crfqn.data.files import STANDARD_INPUT, Part, check_regular, is_blank, read_text, safe_source, text_lines
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data_options import OF_COLUMNS, OF_TEMPLATES
 from crfqn.errors import DataError, InputError, RecipeError
+from crfqn.messages import shorten
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.images import read_letter_matlab, read_letter_table
 from crfqn.readers.labelled_items import Labeled
@@ -56,6 +57,7 @@ def templates_of(recipe: Recipe) -> Templates:
         "columns": settings.column_names or None,
         "min_count": settings.min_count,
         "n_hashed": settings.n_hashed,
+        "gazetteers": read_gazetteers(recipe),
     }
     if settings.kind == "words":
         return Templates(**options)
@@ -65,6 +67,32 @@ def templates_of(recipe: Recipe) -> Templates:
         text = read_text(file)
     options |= {"shapes": settings.shapes.split(), "transitions": settings.transitions}
     return Templates(f"{text}\n", **options)
+
+
+def read_gazetteers(recipe: Recipe) -> dict[str, list[str]]:
+    """Return the entries of a recipe's lists of names, by the names of their files without extensions.
+
+    A file has an entry a line. Blank lines and comments (`#`, or `# ...`) are skipped. DataError for a malformed file,
+    RecipeError for two of one name.
+    """
+    lists: dict[str, list[str]] = {}
+    for file in map(recipe.source.parent.joinpath, recipe.features.gazetteers):
+        name, entries = file.name.lstrip(".").split(".")[0], []
+        if name in lists:
+            raise RecipeError(
+                f"{recipe.source}: [features] gazetteers: two files are called {name!r}; rename one"
+            )
+        with sources.own_files():
+            check_regular(file)
+            for number, line in text_lines(safe_source(file)):
+                if "\t" in line.strip():
+                    raise DataError(f"{file}, line {number}: expected a name, got {shorten(line)}")
+                if line.split()[:1] not in ([], ["#"]):
+                    entries.append(line.strip())
+            if not entries:
+                raise DataError(f"{file}: empty; expected names, one a line")
+        lists[name] = entries
+    return lists
 
 
 def sequence_features(recipe: Recipe, labeled: Labeled) -> Any:

@@ -455,7 +455,7 @@ def files_of(recipe: Recipe) -> list[str | Path]:
     folder = recipe.source.parent
     by_feature = [getattr(recipe.objective, name) for name, row in BY_FEATURE.items() if row.read_file]
     names = [name for part in ("train", "test", "dev") for name in recipe.data.names(part)]
-    names += filter(None, (recipe.features.templates, recipe.structure.taxonomy))
+    names += filter(None, (recipe.features.templates, recipe.structure.taxonomy, *recipe.features.gazetteers))
     names += [value for value in by_feature if isinstance(value, str)]
     files = [recipe.source, *(folder / name for name in names)]
     return [*files, *(dataset(recipe.data.dataset).locate() if recipe.data.dataset else ())]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import distinct_columns
 from crfqn.data.encoding import Sequences
+from crfqn.data.gazetteers import Gazetteers
 from crfqn.data.templates.batch import (
     NO_NUMBER,
     Combinations,
@@ -48,6 +49,7 @@ class Settings:
     n_hashed: int | None = None  # columns that all features share by hashing; None: a column each
     functions: tuple[Function, ...] = ()  # each gives further features of a token, see `TokenFeatures`
     has_transitions: bool = True  # pairs of neighbouring labels have weights that are the same everywhere
+    gazetteers: Gazetteers | None = None  # whose marks are further columns
 
     def __post_init__(self) -> None:
         if self.n_hashed is not None and any(pattern.kind != UNIGRAM for pattern in self.patterns):
@@ -65,10 +67,14 @@ class Settings:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Names of the columns that are read; None for all, which functions need."""
+        """Names of the columns of items that are read; None for all, which functions need."""
         if self.functions:
             return None
-        return tuple(dict.fromkeys(view.column for view in self.views))
+        names = [view.column for view in self.views]
+        if self.gazetteers is not None:
+            lists = self.gazetteers.entries
+            names = [self.gazetteers.word_column, *(name for name in names if name not in lists)]
+        return tuple(dict.fromkeys(names))
 
     @property
     def views(self) -> list[View]:

@@ -7,7 +7,7 @@ token columns itself and makes names on request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from crfqn.choices import CHUNKING_TEMPLATES
 from crfqn.data.column_watch import ColumnWatch
 from crfqn.data.encoding import Sequences
+from crfqn.data.gazetteers import Gazetteers, check_gazetteers, cut_entries
 from crfqn.data.templates.batch import Function, function_name
 from crfqn.data.templates.encoder import Encoder, Settings
 from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern, View, parse_patterns
-from crfqn.data.templates.windows import parse_windows, word_patterns, word_shapes
+from crfqn.data.templates.windows import neighbour_patterns, parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.data.tokenizers import (
@@ -110,6 +111,8 @@ class TemplateVocabulary(Vocabulary):
         columns = TokenColumns.from_items(items, names, used, has_more=self.source["has_more_columns"])
         for name, watch in self.watches.items():
             watch.look(columns.texts.get(name, ()))
+        if self.encoder.settings.gazetteers is not None:
+            columns = self.encoder.settings.gazetteers.add_marks(columns)
         forms = self.source["token_forms"]
         if forms is None or len(forms) == 2 or self.has_warned_of_tokens or not columns.texts:
             return columns
@@ -183,11 +186,13 @@ class TemplateSource:
     token_share: float | None = None
     abbreviations: tuple[str, ...] = ()
     token_forms: tuple[str, ...] | None = None
+    # Entries by the name of their list, once they are fitted as `Gazetteers` has them.
+    gazetteers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, table: object) -> TemplateSource:
         """Return the source of the fields that `asdict` has written; InputError for anything else."""
-        names = {field.name for field in fields(cls)}
+        names = {declared.name for declared in fields(cls)}
         if not isinstance(table, Mapping) or {*table} != names:
             raise InputError(
                 f"templates: expected a table of {', '.join(sorted(names))}, got {describe(table)}"
@@ -215,6 +220,7 @@ class TemplateSource:
         check("token_share", is_share, "a number from 0 to 1")
         for name in ("transitions", "has_more_columns"):
             check(name, type(settings[name]) is bool, "true or false")
+        settings["gazetteers"] = check_gazetteers(settings["gazetteers"])
         return cls(**settings)
 
     def settings(self, functions: Sequence[Function] = ()) -> Settings:
@@ -243,7 +249,16 @@ class TemplateSource:
             patterns += word_patterns(self.words, [name for name in self.columns if name != self.words])
         if not patterns and not functions:
             raise InputError("expected patterns, windows, shapes, words or functions, got none of them")
-        return Settings(patterns, dialect, self.min_count, self.n_hashed, tuple(functions), has_transitions)
+        if self.gazetteers and not self.columns:
+            raise InputError("gazetteers: expected items with a column of words, got none")
+        gazetteers = Gazetteers(self.gazetteers, self.columns[0]) if self.gazetteers else None
+        for name in self.gazetteers:
+            if name in self.columns:
+                raise InputError(f"gazetteers: expected other names than those of columns, got {name!r}")
+            patterns += neighbour_patterns(name)
+        return Settings(
+            patterns, dialect, self.min_count, self.n_hashed, tuple(functions), has_transitions, gazetteers
+        )
 
     def _check_column(self, what: str, column: object) -> None:
         if column not in self.columns:
@@ -252,14 +267,19 @@ class TemplateSource:
             )
 
     def fitted_to(self, columns: TokenColumns, settings: Settings) -> TemplateSource:
-        """Return the source with the tokenizer that cuts raw text into the words of the training data; unchanged if raw
-        text is no item."""
-        if not columns.texts or not reads_words_alone(self.columns, settings):
+        """Return the source with the tokenizer that cuts raw text, unless raw text is no item, and the entries of
+        gazetteers into the words of the training data."""
+        takes_text = reads_words_alone(self.columns, settings)
+        if not columns.texts or not (takes_text or self.gazetteers):
             return self
         best = choose_tokenizer(columns.first_texts(), columns.blanks_by_item(), columns.tokenizer)
+        lists = {name: cut_entries(entries, best) for name, entries in self.gazetteers.items()}
+        fitted = replace(self, gazetteers=lists)
+        if not takes_text:
+            return fitted
         marks = tuple(sorted(best.abbreviations))
         return replace(
-            self, tokens=best.name, token_share=best.share, abbreviations=marks, token_forms=best.forms
+            fitted, tokens=best.name, token_share=best.share, abbreviations=marks, token_forms=best.forms
         )
 
     def vocabulary(self, names: Sequence[str] | None) -> TemplateVocabulary:

@@ -149,11 +149,17 @@ def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
             _joined(f"{offset}:{name}=", Macro(View(word, WORD_FORMS[name]), offset)) for name in names
         ]
     for column in others:
-        macros = [Macro(View(column), offset) for offset in range(-WINDOW_RADIUS, WINDOW_RADIUS + 1)]
-        patterns += [_joined(f"{column}[{macro.offset}]=", macro) for macro in macros]
-        for one, next_one in pairwise(macros):
-            start = f"{column}[{one.offset}]|{column}[{next_one.offset}]="
-            patterns.append(_joined(start, one, next_one))
+        patterns += neighbour_patterns(column)
+    return tuple(patterns)
+
+
+def neighbour_patterns(column: str) -> tuple[Pattern, ...]:
+    """Return the patterns of the texts of a column up to two positions away, and of pairs of neighbours."""
+    macros = [Macro(View(column), offset) for offset in range(-WINDOW_RADIUS, WINDOW_RADIUS + 1)]
+    patterns = [_joined(f"{column}[{macro.offset}]=", macro) for macro in macros]
+    for one, next_one in pairwise(macros):
+        start = f"{column}[{one.offset}]|{column}[{next_one.offset}]="
+        patterns.append(_joined(start, one, next_one))
     return tuple(patterns)
 
 
