@@ -39,7 +39,7 @@ from benchmarks import (
     text,
 )
 from harness.comparing import LONG_TURN, Comparison, Section, read_lines
-from harness.drawing import draw
+from harness.drawing import draw_by_theme
 from harness.measuring import say
 from harness.options import Full, some_of
 from harness.report import Table
@@ -158,10 +158,7 @@ def draw_all(name: str, section: Section, folder: Path) -> dict[str, str]:
     """Draw the pictures of a section, light and dark; return the line of each on the page."""
     links = {}
     for kind, panels in section.panels.items():
-        folder.mkdir(parents=True, exist_ok=True)
-        for suffix, is_dark in (("", False), ("-dark", True)):
-            file = folder / f"{name}-{kind}{suffix}.svg"
-            draw(panels, file, bold="crfqn", columns=3, is_dark=is_dark, size=PANEL)
+        draw_by_theme(panels, folder / f"{name}-{kind}", bold="crfqn", columns=3, size=PANEL)
         if kind in LABELS:
             links[kind] = "\n".join(
                 f"![{LABELS[kind]}](benchmarks/{name}-{kind}{suffix}.svg){{.only-{theme}}}"

@@ -300,8 +300,9 @@ def test_commands_of_benchmarks_and_studies_can_be_read(page):
                 assert not {word for word in words if word.startswith("--")} - {"--all"}
                 continue
             command = typer.main.get_command(own)
-            if words[0] in getattr(command, "commands", {}):
-                command, arguments = command.commands[words[0]], arguments[1:]
+            below = command.get_command(None, words[0]) if hasattr(command, "get_command") else None
+            if below is not None:
+                command, arguments = below, arguments[1:]
             command.make_context(script, shlex.split(" ".join(arguments)))
 
 

@@ -18,7 +18,7 @@ the first one.
 There is no estimate if the later steps of a short run decrease F more than the earlier ones. Each zero outside the
 working set adds violation^2 / (2 curvature), the decrease if it moved alone.
 
-The estimate is not a bound. `scripts/stopping.py` measures its error (docs/numerics.md).
+The estimate is not a bound. `scripts/measure.py stopping` measures its error (docs/numerics.md).
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class ValidationHistory:
         )
 
 
-# Constants of the estimate, chosen with `scripts/stopping.py`.
+# Constants of the estimate, chosen with `scripts/measure.py stopping`.
 MIN_STEPS = 5  # steps below which there is no estimate
 # Limits of r, the decrease of a doubling of the steps relative to the one before.
 MIN_RATIO, MAX_RATIO = 0.5, 0.9

@@ -1,4 +1,4 @@
-"""The sets of `defaults.py`: items to train on and to test on, the estimator for them, and what is scored.
+"""Development sets: items to train on and to test on, the estimator for them, and what is scored.
 
 All but leukemia, the entities and those of the Mulan collection are in the registry (`crfqn data get`, or a folder that
 CRFQN_DATA names); these are in that folder.
@@ -231,3 +231,4 @@ QUICK: dict[str, Callable[[], TunedSet]] = {
     "few-digits": lambda: digits(240),
     "few-strings": lambda: strings_of_digits(60),
 }
+ALL_SETS = SETS | MULTILABEL | MANY_OR_FEW | QUICK

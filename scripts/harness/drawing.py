@@ -100,6 +100,13 @@ def draw(
         write(picture, file, is_transparent=is_dark)
 
 
+def draw_by_theme(panels: Sequence[Panel], stem: Path, **how: Any) -> None:
+    """Draw `stem`.svg and, for pages with a dark background, `stem`-dark.svg; make their folder."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    for suffix, is_dark in (("", False), ("-dark", True)):
+        draw(panels, stem.with_name(f"{stem.name}{suffix}.svg"), is_dark=is_dark, **how)
+
+
 def write(picture: Any, file: Path, is_transparent: bool = False) -> None:
     """Write a small SVG file: text as text, coordinates to a tenth of a point, nothing indented."""
     from matplotlib import rc_context

@@ -1,6 +1,6 @@
 """Exchange with CRFsuite on sentences of CoNLL-2000: only where CRFQN_DATA names the folder with the data.
 
-`scripts/exchange_crfsuite.py` does the same for a model of the whole training part.
+`scripts/measure.py exchange` does the same for a model of the whole training part.
 """
 
 from __future__ import annotations

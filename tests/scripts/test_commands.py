@@ -59,11 +59,24 @@ def test_a_script_starts(name):
         assert "usage" in done.stdout.lower()
 
 
-@pytest.mark.parametrize("name", sorted(get_command(apps()["benchmark"]).commands))
-def test_a_benchmark_starts(name):
-    result = CliRunner().invoke(apps()["benchmark"], [name, "--help"])
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        (script, name)
+        for script in ("benchmark", "measure")
+        for name in get_command(apps()[script]).list_commands(None)
+    ],
+)
+def test_a_command_starts(script, name):
+    result = CliRunner().invoke(apps()[script], [name, "--help"])
     assert result.exit_code == 0, result.output
     assert "--help" in result.output
+
+
+def test_a_measurement_that_is_not_there():
+    result = CliRunner().invoke(apps()["measure"], ["speeds"])
+    assert result.exit_code == 2
+    assert "No such command 'speeds'" in result.output
 
 
 def sequences_line(name, seconds):

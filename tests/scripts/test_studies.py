@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 
 pytest.importorskip("matplotlib")
 
-import defaults
 import reproduce_bcd
 import reproduce_fbpd
 import reproduce_prox_qn
@@ -30,6 +29,7 @@ from harness.data import DATA, QUICK_SHAPE, Source
 from harness.drawing import Panel
 from harness.pages import Folder, Optimum, Page
 from harness.report import shown
+from measurements import defaults
 from problems import make_problem
 from reproduce_fbpd import FISTA, LOSSES, PENALTIES, ByChange
 from reproduce_prox_qn import FIGURES, METHOD, PEER, TABLES, WithoutShrinking, converge
@@ -103,7 +103,7 @@ WRITERS = {
     "fbpd": write_fbpd,
     "simplex": write_simplex,
     "least squares": lambda path: quickly("reproduce_least_squares", path),
-    "defaults": lambda path: quickly("defaults", path),
+    "defaults": lambda path: quickly("measure", path, "defaults"),
 }
 
 
@@ -325,10 +325,10 @@ def test_a_set_has_its_curve_and_three_fits_and_the_page_all_sets_and_rules(stud
 
 def test_sets_without_the_strength_are_left_out_of_all(tmp_path):
     options = "--strength", "group_l1", "--seconds", "1", "--output", str(tmp_path)
-    result = run("defaults", "--quick", *options)
+    result = run("measure", "defaults", "--quick", *options)
     assert result.exit_code == 0, result.output
     assert [each.name for each in tmp_path.glob("*.json")] == ["few-digits-group_l1.json"]
-    assert run("defaults", "--data", "few-strings", *options).exit_code == 2
+    assert run("measure", "defaults", "--data", "few-strings", *options).exit_code == 2
 
 
 def test_a_rule_is_judged_on_sets_that_did_not_choose_its_constant():
@@ -373,7 +373,7 @@ def test_a_wrong_choice_and_data_that_is_not_here(words, message, tmp_path):
 
 
 def test_defaults_say_which_data_is_missing(tmp_path):
-    result = run("defaults", "--data", "dutch", "--output", str(tmp_path))
+    result = run("measure", "defaults", "--data", "dutch", "--output", str(tmp_path))
     assert result.exit_code == 3
     assert "dutch-upos" in result.output
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tolerances
 from harness.default_sets import QUICK
+from measurements import tolerances
 
 
 def test_looser_fits_take_less_and_score_alike():

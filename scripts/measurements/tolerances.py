@@ -1,9 +1,4 @@
-#!/usr/bin/env python
 """How exact a training has to be: what looser tolerances than 1e-3 cost in accuracy, and what they save.
-
-    python scripts/tolerances.py --data companies --data entities --draws 10
-    python scripts/tolerances.py --items 500          # all sets, smaller
-    python scripts/tolerances.py --data dna --penalty l2 --penalty rows --strength 0.1 --strength 1 --strength 10
 
 Each draw trains on some of a set's items, to every tolerance with all other settings as they are by default, and scores
 the models on up to as many others. Differences are those to the score at 1e-3 on the same draw, in points, their mean
@@ -15,15 +10,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.default_sets import MANY_OR_FEW, MULTILABEL, QUICK, SETS, TunedSet
+from harness.default_sets import ALL_SETS, MULTILABEL, SETS, TunedSet
 from harness.measuring import say
-from harness.options import command, some_of
+from harness.options import some_of
 from harness.problems import take
 from harness.report import Table
 from sklearn.exceptions import ConvergenceWarning
@@ -34,8 +28,6 @@ from crfqn.estimators.automatic import AUTO
 TOLERANCES = (0.1, 0.03, 0.01, 3e-3, 1e-3)  # the last is what the others are compared with
 DEFAULT = "default"
 PENALTIES = (DEFAULT, "l1", "l2", "rows")
-
-app = command()
 
 
 def penalised(source: TunedSet, penalty: str, strength: float, X: Any, y: Any) -> dict[str, Any]:
@@ -89,9 +81,8 @@ def row_of(name: str, source: TunedSet, found: np.ndarray, penalty: str = DEFAUL
     return cells | {"seconds": f"{seconds[:, -1].mean():.2f}", "warnings": f"{warned.sum():.0f}"}
 
 
-@app.command()
 def main(
-    data: Annotated[list[str] | None, some_of([*SETS, *MULTILABEL, *MANY_OR_FEW, *QUICK])] = None,
+    data: Annotated[list[str] | None, some_of([*ALL_SETS])] = None,
     items: Annotated[int, typer.Option(min=10, help="To train on, at most.")] = 1000,
     draws: Annotated[int, typer.Option(min=1, help="Of items, a set.")] = 10,
     penalty: Annotated[list[str] | None, some_of(PENALTIES)] = None,
@@ -100,17 +91,12 @@ def main(
     ] = None,
 ) -> None:
     """Print the table, a set a row."""
-    known: dict[str, Callable[[], Any]] = SETS | MULTILABEL | MANY_OR_FEW | QUICK
     rows = []
     for name in data or [*SETS, *MULTILABEL]:
-        source = known[name]()
+        source = ALL_SETS[name]()
         for kind, factor in product(penalty or [DEFAULT], strength or [1.0]):
             words = kind if kind == DEFAULT else f"{kind} x {factor:g}"
             rows.append(row_of(name, source, measure(source, items, draws, kind, factor), words))
             say(" | ".join(rows[-1].values()))
     head = [*rows[0]]
     print(Table("Accuracy by tolerance", head, [[*row.values()] for row in rows]).markdown())
-
-
-if __name__ == "__main__":
-    app()

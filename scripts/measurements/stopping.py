@@ -1,8 +1,5 @@
 """How far off the estimated distance to the optimum is: where `stop="estimate"` ends, against where the optimum is.
 
-    python scripts/stopping.py digits ocr --seconds 60
-    python scripts/stopping.py probablepeople-person conll2000:2000 --factor 1
-
 `conll2000:2000`: the first 2,000 training items. For each recipe and penalty a run to the certificate, or to the limit
 of the processor's time, whose end is taken for the optimum, and one at each tolerance that an estimate may end. An end
 is left out whose optimum is not known: where the certified gap is above a tenth of the tolerance, unless the last tenth
@@ -11,15 +8,15 @@ of all steps has won less than a hundredth of it.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from itertools import product
 from time import process_time
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.measuring import quietly
-from harness.options import command
+from harness.measuring import quietly, say
+from harness.report import Table
 
 from crfqn.data.encoding import encode_sequences
 from crfqn.recipes import build_estimator, load_recipe, prepare_data
@@ -31,47 +28,38 @@ TOLERANCES = (0.1, 0.03, 1e-2, 1e-3)
 FINE = 1e-6  # of the run to the optimum
 
 
-app = command()
-
-
-@app.command()
 def main(
     recipes: Annotated[list[str], typer.Argument(help="Recipes by name, with :N for the first N items.")],
     seconds: Annotated[float, typer.Option(min=1, help="Limit of the processor's time of a run.")] = 60.0,
     factor: Annotated[list[float] | None, typer.Option(help="Strengths, times the recipe's.")] = None,
 ) -> None:
     """Print a table of the true distance at the end of each run, in units of the tolerance."""
-    line = "| {} |"
-    head = ["data", "l1", "l2", *(f"true distance / tol (steps) at {tol:g}" for tol in TOLERANCES)]
-    print(line.format(" | ".join(head)), line.format(" | ".join(["---"] * len(head))), sep="\n", flush=True)
-    worst: list[float] = []
+    rows: list[list[str]] = []
+    distances: list[float] = []
     unfinished: list[str] = []
-    runs = [*product(recipes, factor or FACTORS, KINDS)]
-    for name, scale, (of_l1, of_l2) in runs:
+    for name in recipes:
         recipe, data, taxonomy = loaded(name)
-        base = scale * (recipe.objective.l1 or recipe.objective.l2 or 1.0)
-        settings = {"l1": of_l1 * base, "l2": of_l2 * base}
-        fit = partial(trained, recipe, data, taxonomy, settings, seconds)
-        optimum, cells = fit("certificate", FINE), []
-        for tol in TOLERANCES:
-            if not is_known(optimum, tol):
-                cells.append("-")
-                continue
-            end = fit("estimate", tol)
-            worst.append((end.value / optimum.value - 1.0) / tol)
-            unfinished += [] if end.status.is_success else [f"{name} {settings}"]
-            cells.append(f"{worst[-1]:.2f} ({end.n_iter})")
-        print(
-            line.format(" | ".join([name, *(f"{each:g}" for each in settings.values()), *cells])), flush=True
-        )
-    print(f"\nended by a limit: {'; '.join(unfinished) or 'none'}")
-    print(
-        f"{len(runs)} runs, {len(worst)} ends; true distance / tol: largest {max(worst, default=np.nan):.2f}, "
-        f"median {np.median(worst):.2f}"
-    )
+        for scale, (of_l1, of_l2) in product(factor or FACTORS, KINDS):
+            base = scale * (recipe.objective.l1 or recipe.objective.l2 or 1.0)
+            settings = {"l1": of_l1 * base, "l2": of_l2 * base}
+            fit = partial(trained, recipe, data, taxonomy, settings, seconds)
+            optimum, cells = fit("certificate", FINE), [name, *(f"{each:g}" for each in settings.values())]
+            for tol in TOLERANCES:
+                if not is_known(optimum, tol):
+                    cells.append("-")
+                    continue
+                end = fit("estimate", tol)
+                distances.append((end.value / optimum.value - 1.0) / tol)
+                unfinished += [] if end.status.is_success else [f"{name} {settings}"]
+                cells.append(f"{distances[-1]:.2f} ({end.n_iter})")
+            say(" | ".join(cells))
+            rows.append(cells)
+    head = ["data", "l1", "l2", *(f"at {tol:g}" for tol in TOLERANCES)]
+    worst = f"largest {max(distances, default=np.nan):.2f}, median {np.median(distances):.2f}"
+    notes = [f"Ended by a limit: {'; '.join(unfinished) or 'none'}.", f"{len(distances)} ends: {worst}."]
+    print(Table("True distance / tol (steps)", head, rows, notes).markdown())
 
 
-@lru_cache(maxsize=1)
 def loaded(name: str) -> tuple[Any, tuple[Any, Any], Any]:
     """The recipe, its training items (features and labels) and its taxonomy."""
     name, _, n_items = name.partition(":")
@@ -105,7 +93,3 @@ def is_known(optimum: Result, tol: float) -> bool:
     steps = np.minimum.accumulate(list(values.values())).tolist() or [optimum.value]
     last_tenth = 1.0 - optimum.value / steps[int(0.9 * (len(steps) - 1))]
     return bool(optimum.gap <= 0.1 * tol or abs(last_tenth) < 0.01 * tol)
-
-
-if __name__ == "__main__":
-    app()

@@ -1,8 +1,5 @@
 """Data larger than memory: chains of generated words, written and trained on block by block.
 
-    python scripts/large.py --positions 2500000 --positions 5000000 --positions 10000000 --positions 20000000
-    python scripts/large.py --positions 20000000 --words 95 --steps 2        # a store of some 6 GB
-
 Every size runs in a process of its own: seconds and memory of writing, seconds a pass, peak memory of the training
 (all that was ever resident) beside the size of the blocks, and in the end slope and R^2 of the seconds a
 pass over the positions.
@@ -20,13 +17,12 @@ import numpy as np
 import scipy.sparse
 import typer
 from harness.measuring import peak_memory, quietly, run_alone
-from harness.options import SEVERAL, command
+from harness.options import SEVERAL
 from harness.report import Record
 
 from crfqn import Blocks, ChainCRF, Sequences
 
 BATCH = 50_000  # positions made at a time
-app = command()
 
 
 def batches(
@@ -82,7 +78,6 @@ def measure(
         }
 
 
-@app.command()
 def main(
     positions: Annotated[list[int], typer.Option(min=BATCH, help=f"A size. {SEVERAL}")],
     words: Annotated[int, typer.Option(help="Features of a position.")] = 10,
@@ -114,7 +109,3 @@ def main(
         slope, start = np.polyfit(x, y, 1)
         r2 = 1 - np.sum((y - slope * x - start) ** 2) / np.sum((y - y.mean()) ** 2)
         print(f"seconds a pass = {slope * 1e6:.4f} per million positions {start:+.3f}, R^2 = {r2:.4f}")
-
-
-if __name__ == "__main__":
-    app()

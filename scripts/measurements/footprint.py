@@ -1,14 +1,12 @@
-#!/usr/bin/env python
 """Where the resident memory of a small training is: what each part of it adds, in one process, and how long it takes.
-
-    python scripts/footprint.py
 
 Linux. Run it twice: the first training of a machine compiles, which takes some 60 MB more.
 """
 
+import os
 import random
+import subprocess
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable
 from importlib import import_module
 from time import process_time
@@ -16,6 +14,7 @@ from time import process_time
 from harness.measuring import peak_memory, resident_memory
 
 N_ITEMS, LENGTH = 20, 15  # 300 positions
+LAST = "scikit-learn's metrics and model selection"
 
 
 def train() -> None:
@@ -41,25 +40,24 @@ STEPS: dict[str, Callable[[], object]] = {
     "numba": importing("numba"),
     "crfqn, `from crfqn import ChainCRF`": importing("crfqn.estimators.chain"),
     "a training on 300 words: compiled code, data": train,
-}
-ALL_OF_SCIKIT_LEARN = {
-    "scikit-learn's metrics and model selection": importing("sklearn.metrics", "sklearn.model_selection")
+    LAST: importing("sklearn.metrics", "sklearn.model_selection"),
 }
 
 
 def main() -> None:
+    """Print the resident memory of a small training, part by part, of a new process."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, __file__], env=environment, check=True)
+
+
+if __name__ == "__main__":
     print("| | MB more | MB | processor s |\n|---|---|---|---|")
     before, began = 0.0, 0.0
-    for name, step in (STEPS | ALL_OF_SCIKIT_LEARN).items():
-        if name == next(iter(ALL_OF_SCIKIT_LEARN)):
+    for name, step in STEPS.items():
+        if name == LAST:
             print(f"| the largest so far | | {peak_memory() / 1e6:.0f} | |")
         step()
         size, now = resident_memory() / 1e6, process_time()
         print(f"| {name} | {size - before:.0f} | {size:.0f} | {now - began:.2f} |")
         before, began = size, now
     print(f"\n{len(sys.modules)} modules")
-
-
-if __name__ == "__main__":
-    ArgumentParser(description=__doc__).parse_args()
-    main()

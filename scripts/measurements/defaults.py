@@ -1,10 +1,4 @@
-#!/usr/bin/env python
 """What the default strengths are worth: scores against them on many sets, and the rules that could choose them.
-
-    python scripts/defaults.py --quick                           # two small built-in sets, in seconds
-    python scripts/defaults.py --data digits --data dutch        # some; their files below CRFQN_DATA
-    python scripts/defaults.py --strength group_l1 --data yeast  # rows of weights; l2: pure L2
-    python scripts/defaults.py                                   # all, some 40 minutes on one core
 
 Writes a JSON file a set, which later calls use again, and a page of tables over all that is in the folder.
 
@@ -29,9 +23,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.default_sets import MULTILABEL, QUICK, SETS, VARIED, TunedSet
+from harness.default_sets import ALL_SETS, MULTILABEL, QUICK, SETS, VARIED, TunedSet
 from harness.measuring import quietly, say
-from harness.options import SEVERAL, Into, Quick, command, some_of
+from harness.options import SEVERAL, Into, Quick, some_of
 from harness.pages import PAGE, explaining, facts
 from harness.problems import take
 from harness.report import Record, Table, number, write_json
@@ -87,10 +81,10 @@ class Curve:
         return self.tuned["test"] - self.test_at(strength)
 
 
-def folds(n_items: int, n_few: int = FEW_ITEMS) -> list[tuple[np.ndarray, np.ndarray]]:
+def folds(n_items: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Items to train on and to validate with: five parts of few items, one of many."""
     order = np.random.default_rng(0).permutation(n_items)
-    parts = [np.sort(order[i::N_FOLDS]) for i in range(N_FOLDS if n_items <= n_few else 1)]
+    parts = [np.sort(order[i::N_FOLDS]) for i in range(N_FOLDS if n_items <= FEW_ITEMS else 1)]
     return [(np.setdiff1d(order, part), part) for part in parts]
 
 
@@ -205,7 +199,7 @@ class Publisher:
         if self.file(name).exists():
             say(f"{name}: {self.file(name)} has it")
             return
-        source = (SETS | MULTILABEL | QUICK)[name]().varying(self.varied)
+        source = ALL_SETS[name]().varying(self.varied)
         curve = measure(name, source, self.seconds, self.l2_share)
         choices: dict[str, Any] = {"validation": curve.tuned["strength"]}
         if self.varied != "group_l1":  # 1 is no strength for rows: next to none on many sets, and slow
@@ -305,11 +299,7 @@ def curve_table(curve: Curve) -> Table:
     return Table.from_rows(title, columns, curve.rows)
 
 
-app = command()
-
-
-@app.command()
-def study(
+def main(
     data: Annotated[
         list[str] | None,
         some_of(
@@ -336,7 +326,3 @@ def study(
                     raise
                 say(f"{name}: left out; {error}")
         publisher.publish()
-
-
-if __name__ == "__main__":
-    app()

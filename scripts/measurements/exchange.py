@@ -1,8 +1,5 @@
 """Compare a chain with CRFsuite over model files, both ways, on the data that the chain was trained on.
 
-    crfqn train conll2000 -o chunker.crfqn
-    python scripts/exchange_crfsuite.py chunker.crfqn
-
 The chain is written in CRFsuite's format, and python-crfsuite labels the test part with it. Then CRFsuite trains on the
 training part for some iterations, crfqn reads its file, and both label the test part. Reported are the labels that
 differ, the largest difference of a marginal, and whether the file that was read is written again byte for byte.
@@ -18,10 +15,10 @@ from typing import Annotated, Any
 import numpy as np
 import pycrfsuite
 import typer
-from harness.options import command
 
 from crfqn import Sequences, interchange
 from crfqn.cli.loading import recipe_of, restored
+from crfqn.errors import InputError
 from crfqn.model.opening import read_any
 from crfqn.recipes import prepare_data
 
@@ -54,19 +51,18 @@ def compare(model: Any, path: Path, sequences: Sequences, items: list[list[dict[
     return f"{n_other} of {n_positions:,} labels differ, marginals by at most {largest:.1e}"
 
 
-app = command()
-
-
-@app.command(help=__doc__)
 def main(
     file: Annotated[Path, typer.Argument(metavar="MODEL", help="A chain that `crfqn train` wrote.")],
     iterations: Annotated[int, typer.Option(help="Of CRFsuite's training.")] = 20,
 ) -> None:
+    """Label with one library what the other has trained, both ways, and compare."""
     model = restored(read_any(file))
     recipe = recipe_of(model, file)
     if recipe is None:
-        raise typer.BadParameter(f"{file}: not trained from a recipe")
+        raise InputError(f"{file}: expected a model that was trained from a recipe")
     data = prepare_data(recipe)
+    if not isinstance(data.X_test, Sequences):
+        raise InputError(f"{file}: expected a chain of named features, such as that of conll2000")
     test = attributes_of(data.X_test)
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs, again = (Path(folder) / name for name in ("ours", "theirs", "again"))
@@ -84,7 +80,3 @@ def main(
         )
         interchange.write(read, again, "crfsuite")
         print(f"written again: {'the same' if again.read_bytes() == theirs.read_bytes() else 'other'} bytes")
-
-
-if __name__ == "__main__":
-    app()

@@ -1,7 +1,5 @@
 """Trainings, predictions, savings and loadings, again and again: in threads, in processes, and on a Dask cluster.
 
-    python scripts/soak.py --minutes 60
-
 Each round does the same work everywhere at once, and every result has to be that of the first round, to the bit. For
 each quarter of the time a line shows the resident memory at its start and its end: of this process, of the worker
 processes, and of those of the cluster (left out where Dask is not installed).
@@ -25,14 +23,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from harness.measuring import processes_below, quietly, resident_memory
-from harness.options import command
 
 import crfqn
 from crfqn import ChainCRF, MulticlassCRF
 
 PER_KIND = 2  # threads, processes, and workers of the cluster
 ITEMS, LENGTH, LABELS, FEATURES = 60, 8, 5, 40
-app = command()
 
 
 def sentences(seed: int) -> tuple[list[Any], list[list[int]]]:
@@ -104,7 +100,6 @@ def soak(seconds: float, work: Callable[[], Any], kinds: dict[str, list[int]]) -
     print(f"{n_rounds} rounds, all results the same to the bit")
 
 
-@app.command(help=(__doc__ or "").split("\n")[0])
 def main(minutes: Annotated[float, typer.Option(min=0.1, help="How long.")] = 2.0) -> None:
     """Soak for some minutes."""
     warnings.simplefilter("ignore", ResourceWarning)
@@ -120,7 +115,3 @@ def main(minutes: Annotated[float, typer.Option(min=0.1, help="How long.")] = 2.
         workers = processes_below() - before - of_cluster
         kinds = {"threads": [], "processes": [*workers], "cluster": [*of_cluster]}
         soak(60 * minutes, lambda: one_round(pools, client), kinds)
-
-
-if __name__ == "__main__":
-    app()
