@@ -64,12 +64,12 @@ class TestSteps:
         np.testing.assert_allclose(seen, [0.025, 0.00625, 0.0015625, 0.000390625, 0.0])
 
     @pytest.mark.parametrize("ratio", [0.5, 0.75])
-    def test_between_leave_everything_as_it_is(self, ratio):
+    def test_between_decrease_that_of_single_coordinates_only(self, ratio):
         damping = opened(scale=0.3, majorant_share=0.2)
-        damping.by_coordinate[:] = 1.0, 2.0, 3.0
+        damping.by_coordinate[:] = 1.0, 2.0, 4.0
         damping.after_step(ratio, met(9 * MODEL_D))
         assert (damping.scale, damping.majorant_share) == (0.3, 0.2)
-        assert damping.by_coordinate.tolist() == [1.0, 2.0, 3.0]
+        assert damping.by_coordinate.tolist() == [decrease * CONSTANTS.damping_decrease for decrease in (1, 2, 4)]
 
     @pytest.mark.parametrize("ratio", [0.49, 0.0, -3.0])
     def test_that_disappoint_hold_back_what_met_more_than_the_model_says(self, ratio):
@@ -77,17 +77,17 @@ class TestSteps:
         damping.by_coordinate[:] = 1.0, 2.0, 3.0
         damping.after_step(ratio, met([10.0, -3.5, 50.0]))
         assert (damping.scale, damping.majorant_share) == (0.3, 0.2)
-        assert damping.by_coordinate.tolist() == [3.0, 2.0, 3.0]  # (10 - 4) / 2; 0.5 < 2; has not moved
+        kept = CONSTANTS.damping_decrease
+        assert kept > 0.25
+        # (10 - 4) / 2; 0.5 is less than what is kept; has not moved
+        assert damping.by_coordinate.tolist() == [3.0, 2.0 * kept, 3.0 * kept]
 
     def test_that_go_as_predicted_soften(self):
         damping = opened()
         damping.by_coordinate[:] = 1.0, 0.0, 4.0
         damping.after_step(0.8, AS_MODELLED)
-        assert damping.by_coordinate.tolist() == [
-            CONSTANTS.damping_decrease,
-            0.0,
-            4 * CONSTANTS.damping_decrease,
-        ]
+        kept = 0.5 * CONSTANTS.damping_decrease
+        assert damping.by_coordinate.tolist() == [kept, 0.0, 4 * kept]
 
     def test_that_win_more_than_predicted_are_good_ones(self):
         damping = opened(majorant_share=0.5)

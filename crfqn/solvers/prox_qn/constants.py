@@ -44,8 +44,8 @@ class Constants:
     excess_threshold : float >= 0
         Excess curvature counts if it is above this fraction of the mean over the blocks: below, it may be rounding.
     damping_decrease : float from 0 to 1
-        Factor of the damping of single coordinates after a step that decreased the objective as predicted. A larger
-        value keeps the damping for longer.
+        Factor of the damping of single coordinates after a step; half of it if the step decreased the objective as
+        predicted. A larger value keeps the damping for longer.
     first_scale, smallest_scale : float > 0
         The factor of B0's diagonal in the damping: its value after `patience` failures, and the value below which it
         becomes 0.
@@ -76,7 +76,7 @@ class Constants:
     min_damping: float = 0.01
     patience: int = 3
     excess_threshold: float = 1e-4
-    damping_decrease: float = 0.25
+    damping_decrease: float = 0.5
     first_scale: float = 0.1
     smallest_scale: float = 1e-3
     most_solutions: int = 20

@@ -314,8 +314,8 @@ class Damping:
     def after_step(self, ratio: float, trial: TriedStep) -> None:
         """Adapt by the trust-region rule; ratio : the decrease of the objective divided by the predicted one."""
         self.n_failures = 0
+        self.by_coordinate *= self.constants.damping_decrease * (0.5 if ratio > 0.75 else 1.0)
         if ratio > 0.75:
-            self.by_coordinate *= self.constants.damping_decrease
             self.scale = 0.25 * self.scale if self.scale > self.constants.smallest_scale else 0.0
             self.majorant_share = max(self.constants.min_damping, 0.5 * self.majorant_share)
         elif ratio < 0.5:
