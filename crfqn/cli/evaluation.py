@@ -65,7 +65,7 @@ def print_scores(
         for part, _, result in input.parts(labelled):
             if result is not None:
                 observed, predicted = result
-                check_labelled(observed, name, part is None or part.first == 1, input)
+                check_labelled(observed, name, part is None or part.first == 1, input, needs_all=False)
                 if likelihoods is not None:
                     likelihoods.append(log_likelihood(labeller.model, observed.X, observed.y))
                 yield observed.y, predicted
@@ -103,7 +103,7 @@ def write_calibrated(
     input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True, label=label)
     observed = input_with_dense(input, model, path, dense).observe(source)
     name = shown_name(source)
-    check_labelled(observed, name, input=input)
+    check_labelled(observed, name, input=input, needs_all=False)
     known = KnownItems(model, path, name, input.format)
     with known.counted(observed):
         model.predict(observed.X)
@@ -130,7 +130,8 @@ def _table(scores: Scores, likelihood: float | None, threshold: float | None) ->
         )
         if scores.chunks is not None:
             lines += [*_label_rows([*scores.chunks.types, scores.chunks.every], "chunks"), ""]
-        lines += [f"accuracy, positions    {scores.accuracy:.4f}  of {scores.n_positions:,}"]
+        unknown = f", without {scores.n_unknown:,} of unknown labels" if scores.n_unknown else ""
+        lines += [f"accuracy, positions    {scores.accuracy:.4f}  of {scores.n_positions:,}{unknown}"]
         lines += [f"accuracy, whole items  {scores.item_accuracy:.4f}  of {scores.n_items:,}"]
     else:
         n_cases, case = scores.n_items, "an item"

@@ -435,9 +435,11 @@ class KnownItems:
         raise InputError(f"{self._name}: no item has a feature that the model knows{knows}{first}{how}")
 
 
-def check_labelled(observed: Observed, name: str, is_first: bool = True, input: Input | None = None) -> None:
+def check_labelled(
+    observed: Observed, name: str, is_first: bool = True, input: Input | None = None, needs_all: bool = True
+) -> None:
     """Raise InputError unless all items of a file, or of a part of it, have labels; for a table with the names of its
-    columns. Readers refuse sequences in which some labels are missing."""
+    columns. Positions may lack one unless it `needs_all`; readers refuse this without the option for unknown labels."""
     labels = observed.y
     if labels is None and is_first:
         columns = [] if input is None else _titles_of(input.source, input.format, input.encoding)
@@ -448,7 +450,8 @@ def check_labelled(observed: Observed, name: str, is_first: bool = True, input: 
     item = 0 if labels is None else None
     if isinstance(observed.data, Documents) and labels is not None:
         item = next((i for i, label in enumerate(labels) if label in ("", [])), None)
-    if isinstance(observed.data, Labeled) and labels is not None and any(None in item for item in labels):
+    is_partial = isinstance(observed.data, Labeled) and any(None in labels for labels in observed.y or ())
+    if needs_all and is_partial:
         place = observed.data.where(*next(iter(observed.data.labelled(""))))
         raise InputError(f"{place}: no label to compare with; expected one at each position")
     if item is not None:

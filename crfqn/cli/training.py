@@ -488,9 +488,14 @@ def _weights(model: Estimator) -> str:
 def describe_accuracy(scores: Scores) -> str:
     """Describe the scores: accuracy, and F1 of chunks or hierarchical F1 where the labels have them."""
     if scores.n_positions is not None:
+        unknown = f", without {scores.n_unknown:,} of unknown labels" if scores.n_unknown else ""
         return (
-            f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
-            f"{scores.n_items:,} whole items"
-        ) + ("" if scores.chunks is None else f", F1 of chunks {scores.chunks.f1:.4f}")
+            (
+                f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
+                f"{scores.n_items:,} whole items"
+            )
+            + ("" if scores.chunks is None else f", F1 of chunks {scores.chunks.f1:.4f}")
+            + unknown
+        )
     nearness = "" if scores.hierarchy is None else f", hierarchical F1 {scores.hierarchy.f1:.4f}"
     return f"{scores.accuracy:.4f} of {scores.n_items:,} items{nearness}"

@@ -67,7 +67,8 @@ class HierarchyScores:
 class Scores:
     """Scores of predicted against true labels: of sequences, of one label an item, or of a set of labels an item.
 
-    n_positions : the number of positions, None if items are not sequences
+    n_positions : the number of positions with a true label, None if items are not sequences
+    n_unknown : the number of positions without one, which do not count
     accuracy : fraction of positions or items with the correct label; no label (None) counts as wrong
     coverage : fraction of positions or items with a predicted label; accuracy / coverage is their accuracy
     item_accuracy : fraction of items, sequences or sets, that are correct as a whole
@@ -79,6 +80,7 @@ class Scores:
 
     n_items: int
     n_positions: int | None = None
+    n_unknown: int = 0
     accuracy: float
     coverage: float = 1.0
     item_accuracy: float
@@ -89,8 +91,9 @@ class Scores:
 
     def as_json(self) -> dict[str, Any]:
         """Return the scores of this kind of items as JSON values."""
-        others = ("n_positions", "item_accuracy", "chunks") if self.n_positions is None else ("hierarchy",)
-        return {name: value for name, value in asdict(self).items() if name not in (*others, "scheme")}
+        others = {"hierarchy"} if self.n_positions else {"n_positions", "item_accuracy", "chunks"}
+        others |= {"scheme"} if self.n_unknown else {"scheme", "n_unknown"}
+        return {name: value for name, value in asdict(self).items() if name not in others}
 
     def headline(self) -> dict[str, float | int]:
         """Return the scores of all labels together, with the number of items and positions."""
@@ -114,23 +117,31 @@ class LabelCounts:
     def __init__(self, scheme: Scheme | str | None = None) -> None:
         self._has_scheme = scheme is not None
         self._schemes = fitting_schemes([]) if scheme is None else [find_scheme(scheme)]
-        self._n_items = self._n_right_items = 0
+        self._n_items = self._n_right_items = self._n_unknown = 0
         self.true: Counter[str] = Counter()
         self._predicted: Counter[str] = Counter()
         self._right: Counter[str] = Counter()
         # By type, for each scheme that fits the labels so far.
         self._spans: dict[str, dict[str, SpanCounts]] = {scheme.name: {} for scheme in self._schemes}
 
-    def add(self, true: Sequence[Labels], predicted: Sequence[Labels]) -> None:
+    def add(self, true: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> None:
         """Add items: a sequence of labels for each, with equal lengths in both; a predicted label may be None.
 
-        InputError for different lengths.
+        Positions whose true label is None, and items of such positions alone, do not count; for spans, they are outside
+        of all spans in both. InputError for different lengths.
         """
         if [*map(len, true)] != [*map(len, predicted)]:
             raise InputError("given and predicted labels have different lengths")
+        columns = [*chain.from_iterable(true)], [*chain.from_iterable(predicted)]
+        if n_unknown := columns[0].count(None):
+            self._n_unknown += n_unknown
+            is_known = [label is not None for label in columns[0]]
+            columns = [*compress(columns[0], is_known)], [*compress(columns[1], is_known)]
+            pairs = [(a, b) for a, b in zip(true, predicted, strict=True) if not a or {*a} != {None}]
+            predicted = [[OUTSIDE if x is None else y for x, y in zip(a, b, strict=True)] for a, b in pairs]
+            true = [[OUTSIDE if label is None else label for label in a] for a, _ in pairs]
         self._n_items += len(true)
         self._n_right_items += sum([*a] == [*b] for a, b in zip(true, predicted, strict=True))
-        columns = [*chain.from_iterable(true)], [*chain.from_iterable(predicted)]
         self.true.update(columns[0])
         self._predicted.update(label for label in columns[1] if label is not None)
         self._right.update(compress(columns[0], map(eq, *columns)))
@@ -160,6 +171,7 @@ class LabelCounts:
         return Scores(
             n_items=self._n_items,
             n_positions=n_positions,
+            n_unknown=self._n_unknown,
             accuracy=self._right.total() / n_positions,
             coverage=self._predicted.total() / n_positions,
             item_accuracy=self._n_right_items / self._n_items,
@@ -261,15 +273,16 @@ class Spelling:
 
 
 def known_labels(model: Any, labels: Iterable[Any]) -> list[Any]:
-    """Return the labels of items as classes of the model; None for an item with a label unknown to the model."""
+    """Return the labels of items as classes of the model; None for an item with a label unknown to the model. The
+    labels of sequences may be None."""
     spelling, known = Spelling(model.classes_), []
     label_of = spelling.label_of
     for texts in map(spelling.texts, labels):
         if isinstance(texts, str):
             known.append(label_of.get(texts))
         else:
-            is_known = all(text in label_of for text in texts)
-            known.append([label_of[text] for text in texts] if is_known else None)
+            is_known = all(text is None or text in label_of for text in texts)
+            known.append([label_of.get(text) for text in texts] if is_known else None)
     return known
 
 

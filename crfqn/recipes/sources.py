@@ -492,7 +492,7 @@ def read_set(
         with own_files():
             data = read_items(replace(recipe, data=settings), path, columns, is_new=is_new)
         recipe = cut_alike(recipe, data.inputs)
-        if is_train and recipe.data.missing is not None:
+        if not is_new and recipe.data.missing is not None:
             data = without_unlabelled(data) if isinstance(data, Documents) else data
         elif not is_new:
             check_all_labelled(recipe, data)

@@ -39,13 +39,33 @@ def test_partly_labelled_sequences(tmp_path, run):
     assert list(crfqn.load(tmp_path / "m.crfqn").classes_) == ["B-PER", "O"]
     assert run("predict", "m.crfqn", "a.conll", code=0).stdout == "B-PER\nO\n\nB-PER\nO\n\n"
     assert run("predict", "m.crfqn", "a.conll", "--to", "conll", code=0).stdout.count("B-PER") == 2
+    said = run("evaluate", "m.crfqn", "a.conll", code=0).stdout
+    assert "accuracy, positions    1.0000  of 3, without 1 of unknown labels\n" in said
+    scores = json.loads(run("evaluate", "m.crfqn", "a.conll", "--json", code=0).stdout)
+    assert (scores["n_items"], scores["n_positions"], scores["n_unknown"]) == (2, 3, 1)
+    assert -1 < scores["log_likelihood"] < 0
+    assert "n_unknown" not in run("evaluate", "m.crfqn", "b.conll", "--json", code=0).stdout
+    run("calibrate", "m.crfqn", "a.conll", "-o", "c.crfqn", code=0)
+    (tmp_path / "bare.conll").write_text("Ann _\n")
+    run("evaluate", "m.crfqn", "bare.conll", error="bare.conll: has no labels to compare with")
+    loud = [word for word in TRAIN if word != "-q"]
+    said = run(*loud, "a.conll", "--missing", "_", "--test", "a.conll", code=0).stdout
+    assert "1.0000 of 2 whole items, F1 of chunks 1.0000, without 1 of unknown labels (test part)" in said
     run(
-        "evaluate",
+        "report",
         "m.crfqn",
         "a.conll",
         error="a.conll, line 4: no label to compare with; expected one at each",
     )
-    run(*TRAIN, "a.conll", "--missing", "_", "--test", "a.conll", error="a.conll, line 4: no label")
+    run(
+        *TRAIN,
+        "b.conll",
+        "--missing",
+        "_",
+        "--dev",
+        "a.conll",
+        error="a.conll, line 4: no label to compare with",
+    )
     run(*TRAIN, "a.conll", code=0)  # a label of its own
     assert "_" in crfqn.load(tmp_path / "m.crfqn").classes_
     (tmp_path / "c.jsonl").write_text('{"tokens": ["Ann", "says"], "labels": [null, "O"]}\n')

@@ -182,6 +182,21 @@ def score_labels(given, predicted):
 
 
 class TestScores:
+    def test_unknown_labels_do_not_count(self):
+        given = [["B-X", None, "I-X"], ["O", "B-Y", "I-Y"], [None, None], []]
+        predicted = [["B-X", "I-X", "I-X"], ["O", "B-Y", "O"], ["B-X", "O"], []]
+        scores = score_labels(given, predicted)
+        assert (scores.n_items, scores.n_positions, scores.n_unknown) == (3, 5, 3)
+        assert (scores.accuracy, scores.item_accuracy) == (4 / 5, 2 / 3)
+        counts = {row.label: (row.support, row.recall) for row in scores.chunks.types}
+        assert counts == {"X": (2, 1.0), "Y": (1, 0.0)}  # the unknown position cuts both spans of X
+        whole = score_labels(
+            [["B-X", "I-X"], ["O", "B-Y", "I-Y"], []], [["B-X", "I-X"], ["O", "B-Y", "O"], []]
+        )
+        assert (scores.accuracy, scores.labels, whole.n_unknown) == (whole.accuracy, whole.labels, 0)
+        with pytest.raises(InputError, match="no labelled positions"):
+            score_labels([[None]], [["O"]])
+
     def test_against_scikit_learn(self):
         from sklearn.metrics import precision_recall_fscore_support
 
