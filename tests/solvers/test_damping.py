@@ -69,7 +69,9 @@ class TestSteps:
         damping.by_coordinate[:] = 1.0, 2.0, 4.0
         damping.after_step(ratio, met(9 * MODEL_D))
         assert (damping.scale, damping.majorant_share) == (0.3, 0.2)
-        assert damping.by_coordinate.tolist() == [decrease * CONSTANTS.damping_decrease for decrease in (1, 2, 4)]
+        assert damping.by_coordinate.tolist() == [
+            decrease * CONSTANTS.damping_decrease for decrease in (1, 2, 4)
+        ]
 
     @pytest.mark.parametrize("ratio", [0.49, 0.0, -3.0])
     def test_that_disappoint_hold_back_what_met_more_than_the_model_says(self, ratio):
