@@ -348,8 +348,11 @@ def _fit(
 ) -> None:
     with quiet_training(interrupts), named_places(prepared.train_places, prepared.dev_places):
         try:
-            X, y = Handover(prepared.take_train()), None if prepared.is_sharded else prepared.y_train
-            model.fit(X, y, prepared.sample_weight, **fit_options)
+            if prepared.is_sharded:
+                model.fit(prepared.take_train(), None, prepared.sample_weight, **fit_options)
+            else:
+                X = Handover(prepared.take_train())
+                model.fit(X, prepared.y_train, prepared.sample_weight, **fit_options)
         except KeyboardInterrupt:
             if not hasattr(model, "result_"):  # otherwise it has kept the weights so far
                 raise

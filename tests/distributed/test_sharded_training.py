@@ -13,9 +13,11 @@ import pytest
 from distributed import Client
 from sharded_problems import blocked, connected, parts_of
 from sklearn.base import clone
+from typer.testing import CliRunner
 
 import crfqn
 from crfqn import ChainCRF, Shards, Templates
+from crfqn.cli.app import app
 from crfqn.distributed import distributed_objective
 from crfqn.distributed.workers import WorkersLostError
 from crfqn.errors import InputError
@@ -57,6 +59,21 @@ def same_model(found, expected, X):
         found.transition_coef_.toarray(), expected.transition_coef_.toarray(), atol=1e-5
     )
     assert found.predict(X).tolist() == expected.predict(X).tolist()
+
+
+def test_the_command_trains_on_workers_of_its_own(files, data, tmp_path):
+    options = ["--l1", "0.5", "--l2", "0.1", "--tol", "1e-9", "--stop", "certificate", "--output"]
+    models = []
+    for name, where in (("here", []), ("workers", ["--workers", "1"])):
+        result = CliRunner().invoke(
+            app, ["train", "--data", str(files[0]), *where, *options, str(tmp_path / name)]
+        )
+        assert result.exit_code == 0, result.output
+        models.append(crfqn.load(tmp_path / name))
+    here, on_workers = models
+    assert sorted(on_workers.feature_names_in_) == sorted(here.feature_names_in_)
+    assert on_workers.coef_.nnz == here.coef_.nnz > 0
+    assert on_workers.predict(data[0]).tolist() == here.predict(data[0]).tolist()
 
 
 @pytest.mark.parametrize("settings", [{}, {"all_possible_states": False, "all_possible_transitions": False}])
