@@ -9,7 +9,7 @@ Shapes: n coordinates passed in as `coords`, sorted int64, with their weights w 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partialmethod
 from typing import Any, ClassVar, NamedTuple, Self
@@ -308,6 +308,11 @@ class Penalty:
         length = float(np.sqrt(2.0 * value / l2)) if l2 > 0 else np.inf
         return l1_norm + float(np.sqrt(n)) * length, float(np.hypot(l2_norm, length))
 
+    def _iter_local(self, coords: Coords) -> Iterator[tuple[slice, LocalPenalty]]:
+        """Yield parts of the coordinates and the penalty there, whose sum is the penalty: one part if blocks may not be
+        cut."""
+        yield slice(None), self.at(coords)
+
     def value(self, coords: Coords, w: Vector) -> float:
         """Return the penalty of weights w at `coords`, in nats; zeros may be left out."""
         return self.at(coords).value(w)
@@ -325,14 +330,14 @@ class Penalty:
 
         `coords` must contain every coordinate, or every row, whose gradient exceeds its bound.
         """
-        return self.at(coords).conjugate(g)
+        return float(sum(local.conjugate(g[part]) for part, local in self._iter_local(coords)))
 
     def dual_scales(self, coords: Coords, g: Vector) -> list[float]:
         """Return factors s to try in a certificate: s g is feasible, or its conjugate is small."""
-        local = self.at(coords)
-        largest = local.largest_scale(g)
+        parts = [(local.largest_scale(g[part]), local.l2.any()) for part, local in self._iter_local(coords)]
+        largest = min(scale for scale, _ in parts)
         scales = [largest] if largest > 0 else []
-        if local.l2.any():
+        if any(has_l2 for _, has_l2 in parts):
             scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
         return [*dict.fromkeys(scales)]
 

@@ -175,3 +175,18 @@ def test_unpenalised_coordinates_are_found_in_any_order(coords):
     is_free = np.isin(coords, penalty.unpenalised)
     np.testing.assert_array_equal(penalty.is_unpenalised(coords), is_free)
     np.testing.assert_array_equal(penalty.l2_of(coords), np.where(is_free, 0.0, 2.0))
+
+
+@pytest.mark.parametrize(("l1", "l2"), STRENGTHS)
+@pytest.mark.parametrize("size", [1, 4, 6, 7])
+def test_bounds_are_the_same_in_parts(monkeypatch, l1, l2, size, unpenalised):
+    penalty = ElasticNet(l1, l2, unpenalised)
+    for g in cases():
+        whole = penalty.dual_scales(COORDS, g)
+        values = [penalty.conjugate(COORDS, s * g) for s in whole]
+        with monkeypatch.context() as patch:
+            patch.setattr("crfqn.penalties.elastic_net.COORDS_PER_BOUND", size)
+            assert penalty.dual_scales(COORDS, g) == whole
+            in_parts = [penalty.conjugate(COORDS, s * g) for s in whole]
+        assert in_parts == pytest.approx(values, rel=1e-14)
+    assert penalty.conjugate(COORDS[:0], np.empty(0)) == 0.0

@@ -234,14 +234,12 @@ class HStackMap(FeatureMap):
         return out
 
     def screen(self, residual: Vector, threshold: float) -> Screening:
-        coords, gradients = [], []
+        nodes: list[tuple[Coords, Vector]] = []
         for part, first in zip(self.parts, self.ends, strict=False):
             screening = part.screen(residual, threshold)
             states, features = np.divmod(screening.coords, max(part.n_features, 1))
-            coords.append(states * self.n_features + first + features)
-            gradients.append(screening.gradient)
-        n_possible = residual.shape[0] * self.n_features
-        return sorted_screening(np.concatenate(coords), np.concatenate(gradients), n_possible)
+            nodes.append((states * self.n_features + first + features, screening.gradient))
+        return sorted_screening(nodes, residual.shape[0] * self.n_features)
 
     def screen_rows(
         self, residual: Vector, also: Coords, bound: float, inside: float, order: int

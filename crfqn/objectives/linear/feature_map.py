@@ -290,9 +290,7 @@ class FeatureMap:
                 nodes.append((coords, tile.padded[row, states]))
 
         self.iter_feature_tiles(residual, pick, threshold=threshold)
-        coords = np.concatenate([NO_COORDS, *(c for c, _ in nodes)])
-        gradient = np.concatenate([NO_VALUES, *(g for _, g in nodes)])
-        return sorted_screening(coords, gradient, residual.shape[0] * self.n_features)
+        return sorted_screening(nodes, residual.shape[0] * self.n_features)
 
     def possible_rows(self, residual: Vector, order: int, bound: float) -> Coords:
         """Return the features whose gradients, of all states, may have a norm of the given order above the bound."""
@@ -417,15 +415,20 @@ class FeatureMap:
         return np.full(self.n_positions, nodes.n_nodes, np.int64)
 
 
-def sorted_screening(coords: Coords, gradient: Vector, n_possible: int) -> Screening:
-    """Return distinct coordinates below `n_possible` in order, with their gradients: by a table with a slot for each
-    possible coordinate, or by a sort if there are more than `MAX_SLOTS_PER_ENTRY` slots for each."""
-    if n_possible > MAX_SLOTS_PER_ENTRY * coords.size:
+def sorted_screening(nodes: list[tuple[Coords, Vector]], n_possible: int) -> Screening:
+    """Return distinct coordinates below `n_possible` in order, with their gradients, and empty the list that they come
+    from: by a table with a slot for each possible coordinate, or by a sort if there are more than `MAX_SLOTS_PER_ENTRY`
+    slots for each."""
+    if n_possible > MAX_SLOTS_PER_ENTRY * sum(coords.size for coords, _ in nodes):
+        coords = np.concatenate([NO_COORDS, *(c for c, _ in nodes)])
+        gradient = np.concatenate([NO_VALUES, *(g for _, g in nodes)])
         order = np.argsort(coords)
         return Screening(coords[order], gradient[order])
     table, is_present = np.empty(n_possible), np.zeros(n_possible, bool)
-    table[coords], is_present[coords] = gradient, True
-    return Screening(np.flatnonzero(is_present), table[is_present])
+    while nodes:  # each tile is freed once it is copied
+        coords, gradient = nodes.pop()
+        table[coords], is_present[coords] = gradient, True
+    return Screening(np.flatnonzero(is_present), table if is_present.all() else table[is_present])
 
 
 def centered_weights(features: FeatureMap, weights: SparseWeights, sign: float = 1.0) -> SparseWeights:

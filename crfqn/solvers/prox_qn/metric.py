@@ -117,8 +117,11 @@ class CompactBFGS:
         else:
             base = self.base[places][:, places].tocsr()
         self.diagonal, self.base = self.diagonal[places], base
-        self.s, self.y, self.base_s = self.s[:, places], self.y[:, places], self.base_s[:, places]
-        self.q, self.q_hat = self.q[places], self.q_hat[places]
+        self.s = self.s[:, places]  # one array after the other: memory holds one copy
+        self.y = self.y[:, places]
+        self.base_s = self.base_s[:, places]
+        self.q = self.q[places]
+        self.q_hat = self.q_hat[places]
 
     def keep_diagonal(self) -> None:
         """Replace B by the diagonal of B0, which is positive definite."""
@@ -140,8 +143,8 @@ class CompactBFGS:
     def _refresh(self) -> None:
         """Form Q and Q^', (n, 2 pairs)."""
         n_pairs = len(self.s)
+        self.q = self.q_hat = np.empty((self.diagonal.size, 0))  # frees the memory of the last ones
         if n_pairs == 0:
-            self.q = self.q_hat = np.empty((self.diagonal.size, 0))
             return
         inner = self.s_y
         lower = np.tril(inner, -1)
