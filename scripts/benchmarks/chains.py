@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.comparing import Comparison, Results, Section, by_turns, libraries_table, library, ratios_to
+from harness.comparing import Comparison, Section, by_turns, libraries_table, library, ratios_to
 from harness.judging import best_labels, judge_run
 from harness.measuring import say
 from harness.options import Full, Output, OwnLimit, Penalties, Repeats, Threads, some_of
@@ -87,11 +87,8 @@ def ocr_section(records: list[Record]) -> Section:
         if len(record["libraries"]) > 1:
             commands = {"1e-3": "ocr --repeats 1"} if record["l1"] == 100.0 else {}
             ours, peer = record["libraries"]
-            how = (
-                f" (CRFsuite's reckoned from {record['iterations']} iterations)"
-                if record["iterations"]
-                else ""
-            )
+            few = record["iterations"]
+            how = f" (CRFsuite's reckoned from {few} iterations)" if few else ""
             ratios += ratios_to(f"handwritten letters, {title}{how}", ours, peer, commands)
     return Section(tables, ratios)
 
@@ -117,15 +114,12 @@ def ocr(
     output: Output = None,
 ) -> None:
     """Handwritten words (26 labels, 8257 features): crfqn against CRFsuite; --full: CRFsuite to 1e-4, for hours."""
-    results, iterations = Results(OCR, output), None if full else crfsuite_iterations
-    for strength in l1 or [100.0]:
-        case = {"l1": strength, "threads": threads, "repeats": repeats, "iterations": iterations}
-        results.case(case, partial(measure_ocr, strength, threads, repeats, iterations))
-    results.finish()
+    settings = {"threads": threads, "repeats": repeats, "iterations": None if full else crfsuite_iterations}
+    OCR.measure(measure_ocr, [{"l1": strength, **settings} for strength in l1 or [100.0]], output)
 
 
 def measure_chunks(
-    name: str, threads: int | None, repeats: int, limit: float, n_iterations: int | None
+    name: str, threads: int | None, repeats: int, n_iterations: int | None, limit: float
 ) -> Record:
     """Both libraries under a penalty: seconds to where CRFsuite ends."""
     from seqeval.metrics import f1_score  # as conlleval has it: a chunk is right if its ends and its type are
@@ -152,11 +146,8 @@ def chunks_section(records: list[Record]) -> Section:
         ours, *peers = record["libraries"]
         title = {"l1": "L1, c1 = 1", "l2": "L2, c2 = 1"}[record["penalty"]]
         iterations = number(record["iterations"], "d", "all that it takes")
-        tables.append(
-            libraries_table(
-                title, [ours, *peers], [f"{record['about']}. CRFsuite's iterations: {iterations}."]
-            )
-        )
+        notes = [f"{record['about']}. CRFsuite's iterations: {iterations}."]
+        tables.append(libraries_table(title, [ours, *peers], notes))
         for peer in peers:
             ratios += ratios_to(f"CoNLL-2000, {title}, F1 {ours['f1']:.4f} and {peer['f1']:.4f}", ours, peer)
     return Section(tables, ratios)
@@ -181,8 +172,6 @@ def conll2000(
     output: Output = None,
 ) -> None:
     """Chunking (22 labels, 335,674 features), L1 and L2: crfqn against CRFsuite; --full: all iterations it takes."""
-    results, iterations = Results(CONLL2000, output), None if full else crfsuite_iterations
-    for name in penalty or SETTINGS:
-        case = {"penalty": name, "threads": threads, "repeats": repeats, "iterations": iterations}
-        results.case(case, partial(measure_chunks, name, threads, repeats, limit, iterations))
-    results.finish()
+    settings = {"threads": threads, "repeats": repeats, "iterations": None if full else crfsuite_iterations}
+    cases = [{"penalty": name, **settings, "limit": limit} for name in penalty or SETTINGS]
+    CONLL2000.measure(measure_chunks, cases, output)

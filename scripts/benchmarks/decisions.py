@@ -28,24 +28,20 @@ from typing import Annotated, Any
 import joblib
 import numpy as np
 import typer
-from harness.comparing import Comparison, Ratio, Results, Section, by_turns
+from harness.comparing import Comparison, Ratio, Section, by_turns
 from harness.data import MADE_UP, SOURCES, UserItems, user_items
 from harness.default_sets import QUICK, SETS, TunedSet
 from harness.drawing import Panel
 from harness.measuring import microseconds, on_one_core, processor_times, quietly, seconds_of_children
-from harness.options import Full, Output, some_of
+from harness.options import Full, Output, Repeats, some_of
 from harness.problems import Problem, read_stored, stored
 from harness.report import Record, Table
 
 from benchmarks.crfqn_fits import WARM_UP
 
-FEW, N_SINGLE = (
-    60,
-    200,
-)  # items of the warm-up, where they are more than WARM_UP of all; items labelled one at a time
+FEW = 60  # items of the warm-up, where they are more than WARM_UP of all
+N_SINGLE = 200  # items labelled one at a time
 OBSERVED = {"all_possible_states": False, "all_possible_transitions": False}
-USUAL = ("crfqn", "CRFsuite, c1 = c2 = .1")
-ONLINE = ("crfqn, averaged perceptron", "CRFsuite, averaged perceptron")
 CRFSUITE = {"c1": 0.1, "c2": 0.1, "max_iterations": 100}
 SEQUENCES: Mapping[str, tuple[str, dict[str, Any]]] = {  # library, settings
     "crfqn": ("crfqn", {}),
@@ -58,35 +54,18 @@ SEQUENCES: Mapping[str, tuple[str, dict[str, Any]]] = {  # library, settings
 }
 SEQUENCE_SETS = (*SOURCES, "entities", "units", "ocr")
 LONG = ("ocr", "dutch-xpos", "conll2000", "btc")  # some libraries take many minutes
-FAST_SETS = (
-    "company",
-    "person",
-    "conll2000-500",
-    "dutch-upos",
-)  # of the ratio that readers make anew in minutes
+# Of the ratio that readers make anew in minutes.
+FAST_SETS = ("company", "person", "conll2000-500", "dutch-upos")
 SUMMARY = (*FAST_SETS, "units", "entities")  # of the README's picture
-FLAT = (
-    "crfqn",
-    "crfqn, L2",
-    "LogisticRegression",
-    "LinearSVC",
-    "saga, L1",
-    "skglm, L1",
-    "cyanure",
-    "hiclass",
-)
+FLAT = ("crfqn", "crfqn, L2", "LogisticRegression", "LinearSVC", "saga, L1", "skglm, L1", "cyanure",
+        "hiclass")  # fmt: skip
 CLASS_SETS = ("news-counts", "news-tf-idf", "banking-counts", "banking-tf-idf", "docstrings", "mnist", "digits",
               "leukemia", "docstrings-tree", "imageclef", "lshtc1")  # fmt: skip
 FAST_CLASSES = ("banking-tf-idf", "docstrings-tree", "digits")
 SAME_TEXTS = ("news-counts", "banking-counts", "docstrings")  # as another set has
-DENSE = (
-    "crfqn, L2",
-    "LogisticRegression",
-    "saga, L1",
-    "skglm, L1",
-    "cyanure",
-)  # keep many arrays of all weights
-MOST_WEIGHTS = 2e7  # with which these are measured
+# These keep many arrays of all weights.
+DENSE = ("crfqn, L2", "LogisticRegression", "saga, L1", "skglm, L1", "cyanure")
+MOST_WEIGHTS = 2e7  # with which they are measured
 
 
 # ---- sequences
@@ -182,10 +161,9 @@ def with_crfpp(X: list[Any], y: list[Any], file: Path) -> Labelling:
 
 def words_of(position: Any) -> list[str]:
     """The features of a position as words without spaces."""
-    pairs = (
-        (f"{name}={value}" for name, value in position.items()) if isinstance(position, dict) else position
-    )
-    return [*map(word, pairs)]
+    if isinstance(position, dict):
+        position = [f"{name}={value}" for name, value in position.items()]
+    return [*map(word, position)]
 
 
 def word(value: Any) -> str:
@@ -248,9 +226,8 @@ def model_of(method: str, source: TunedSet) -> Any:
     if method == "cyanure":
         from cyanure.estimators import Classifier
 
-        return Classifier(
-            loss="multiclass-logistic", lambda_1=1.0 / source.n_items, n_threads=1, verbose=False
-        )
+        settings: Record = {"lambda_1": 1.0 / source.n_items, "n_threads": 1, "verbose": False}
+        return Classifier(loss="multiclass-logistic", **settings)
     if method == "hiclass":
         from hiclass import LocalClassifierPerParentNode
 
@@ -368,16 +345,7 @@ def section_of(records: list[Record], peer: str, fast: Sequence[str], name: str,
                 f"{middle(fits, 'rate'):,.0f}", "" if np.isnan(middle(fits, "one")) else f"{middle(fits, 'one'):.0f}",
             ] if fits else [f"> {each['limit']:g}", *[""] * 4]  # fmt: skip
             rows.append([each["set"], method, *cells, each["measure"]])
-    head = [
-        "data",
-        "",
-        "fit, s",
-        "held-out score",
-        "file, kB",
-        f"{item}s a second",
-        "one at a time, us",
-        "score is",
-    ]
+    head = ["data", "", "fit, s", "held-out score", "file, kB", f"{item}s a second", "one at a time, us"]
     notes = [f"{each['set']}: {each['about']}" for each in records]
     if any(not fits for each in records for fits in each["fits"].values()):
         notes.append(
@@ -388,7 +356,9 @@ def section_of(records: list[Record], peer: str, fast: Sequence[str], name: str,
     panels = {"scores": [*scores.values()], "costs": costs_panels(records, [*methods], item)}
     summary = [panel for name, panel in scores.items() if name in SUMMARY]
     panels |= {"summary": summary} if summary else {}
-    return Section([Table("What each library's users get", head, rows, notes)], ratios, panels=panels)
+    return Section(
+        [Table("What each library's users get", [*head, "score is"], rows, notes)], ratios, panels=panels
+    )
 
 
 def scores_panel(record: Record) -> Panel:
@@ -449,36 +419,31 @@ CLASSES_BY_USERS = Comparison(
 TimeLimit = Annotated[
     float, typer.Option(min=1, help="Processor seconds of a run: reading, warm-up, fit, labelling.")
 ]
-Turns = Annotated[int, typer.Option(min=1, help="Turns.")]
 
 
 def sequences(
     data: Annotated[list[str] | None, some_of([*SEQUENCE_SETS, MADE_UP])] = None,
     method: Annotated[list[str] | None, some_of([*SEQUENCES])] = None,
-    repeats: Turns = 3,
+    repeats: Repeats = 3,
     limit: TimeLimit = 120.0,
     full: Full = False,
     output: Output = None,
 ) -> None:
     """Scores against seconds, size and speed, from dicts: crfqn, CRFsuite, Wapiti, CRF++; --full: long sets, too."""
-    results, methods = Results(SEQUENCES_BY_USERS, output), method or [*SEQUENCES]
-    for name in data or [each for each in SEQUENCE_SETS if full or each not in LONG]:
-        case = {"set": name, "methods": methods, "repeats": repeats, "limit": limit}
-        results.case(case, partial(measure_sequences, name, methods, repeats, limit))
-    results.finish()
+    settings = {"methods": method or [*SEQUENCES], "repeats": repeats, "limit": limit}
+    names = data or [each for each in SEQUENCE_SETS if full or each not in LONG]
+    SEQUENCES_BY_USERS.measure(measure_sequences, [{"set": name, **settings} for name in names], output)
 
 
 def classes(
     data: Annotated[list[str] | None, some_of([*CLASS_SETS, "few-digits"])] = None,
     method: Annotated[list[str] | None, some_of(FLAT)] = None,
-    repeats: Turns = 3,
+    repeats: Repeats = 3,
     limit: TimeLimit = 60.0,
     full: Full = False,
     output: Output = None,
 ) -> None:
     """Scores against seconds, size and speed, flat and over trees: crfqn, scikit-learn, skglm, cyanure, hiclass."""
-    results, methods = Results(CLASSES_BY_USERS, output), method or [*FLAT]
-    for name in data or [each for each in CLASS_SETS if full or each not in SAME_TEXTS]:
-        case = {"set": name, "methods": methods, "repeats": repeats, "limit": limit}
-        results.case(case, partial(measure_classes, name, methods, repeats, limit))
-    results.finish()
+    settings = {"methods": method or [*FLAT], "repeats": repeats, "limit": limit}
+    names = data or [each for each in CLASS_SETS if full or each not in SAME_TEXTS]
+    CLASSES_BY_USERS.measure(measure_classes, [{"set": name, **settings} for name in names], output)

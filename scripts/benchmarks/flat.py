@@ -18,16 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 from harness import data
-from harness.comparing import (
-    Comparison,
-    Ratio,
-    Results,
-    Section,
-    by_turns,
-    libraries_table,
-    library,
-    ratios_to,
-)
+from harness.comparing import Comparison, Ratio, Section, by_turns, libraries_table, library, ratios_to
 from harness.judging import accuracy, item_loss, judge, judge_run, predictions
 from harness.measuring import peak_memory, quietly, run_alone, say
 from harness.options import Full, Limit, Output, Repeats, Threads, some_of
@@ -100,11 +91,9 @@ def flat(
     output: Output = None,
 ) -> None:
     """Multinomial logistic regression with L1: crfqn against scikit-learn's saga; --full: made-up texts, too."""
-    results = Results(FLAT, output)
-    for name in problem or [*TASKS][: None if full else 2]:
-        case = {"problem": name, "threads": threads, "repeats": repeats}
-        results.case(case, partial(measure, name, threads, repeats, limit))
-    results.finish()
+    settings = {"threads": threads, "repeats": repeats, "limit": limit}
+    names = problem or [*TASKS][: None if full else 2]
+    FLAT.measure(measure, [{"problem": name, **settings} for name in names], output)
 
 
 def saga(path: str, l1: float, epochs: Sequence[int]) -> Run:

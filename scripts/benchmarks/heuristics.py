@@ -14,18 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from statistics import median
 from time import process_time
 from typing import Annotated, Any
 from unittest.mock import PropertyMock, patch
 
 import numpy as np
-import typer
-from harness.comparing import Comparison, Results, Section
+from harness.comparing import Comparison, Section
 from harness.default_sets import MULTILABEL, QUICK, SETS, TunedSet, digits
 from harness.measuring import quietly, say
-from harness.options import Output, some_of
+from harness.options import Output, Quick, some_of
 from harness.problems import Problem
 from harness.report import Table, number
 
@@ -357,9 +355,8 @@ def section(records: list[dict[str, Any]]) -> Section:
         cases = [each["without"][name] for each in records if name in each["without"]]
         cells = [name, str(len(cases))]
         for what in WHAT:
-            values = [
-                MOST_TIMES if ratio[what] is None else ratio[what] for ratio in cases
-            ]  # None: not reached
+            # None: not reached.
+            values = [MOST_TIMES if ratio[what] is None else ratio[what] for ratio in cases]
             cells.append(f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})")
         rows.append([*cells, f"{min(ratio['score'] for ratio in cases):+.1f}"])
     head = ["without", "cases", *WHAT.values(), "lowest score"]
@@ -387,13 +384,9 @@ HEURISTICS = Comparison(
 def heuristics(
     data: Annotated[list[str] | None, some_of([*CASES])] = None,
     without: Annotated[list[str] | None, some_of([*MECHANISMS])] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small built-in sets.")] = False,
+    quick: Quick = False,
     output: Output = None,
 ) -> None:
     """Every mechanism of the solvers switched off alone: passes and seconds, relative to the default."""
-    results = Results(HEURISTICS, output)
-    for name in QUICK_CASES if quick else data or CASES:
-        results.case(
-            {"set": name, "names": without or [*MECHANISMS]}, partial(measure, name, without or [*MECHANISMS])
-        )
-    results.finish()
+    names = QUICK_CASES if quick else data or CASES
+    HEURISTICS.measure(measure, [{"set": name, "names": without or [*MECHANISMS]} for name in names], output)

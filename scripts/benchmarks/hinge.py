@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.comparing import Comparison, Ratio, Results, Section
+from harness.comparing import Comparison, Ratio, Section
 from harness.data import banking, newsgroups
 from harness.measuring import quietly, say
 from harness.options import Output, Repeats, some_of
@@ -50,6 +50,10 @@ N_VALIDATION = 616  # words
 N_PIXELS, BIAS = 128, -1  # columns of the recipe's pixels and pairs of pixels
 GRIDS = {"hinge": (1.0, 3.0, 10.0, 30.0, 100.0), "logistic": (0.3, 1.0, 3.0, 10.0, 30.0)}
 Points = list[tuple[float, float]]  # seconds after which a dual objective, to be maximised, was reached
+
+
+def measure_flat(name: str, C: float, turns: int) -> Record:
+    return measure_kernel(C, turns) if name == "letters" else measure_linear(name, C, turns)
 
 
 def measure_linear(name: str, C: float, turns: int) -> Record:
@@ -195,15 +199,9 @@ def hinge(
     output: Output = None,
 ) -> None:
     """The multiclass hinge: liblinear's solver on words, scikit-learn's SVC on pixels of letters."""
-    results = Results(HINGE, output)
-    for name in problem or [*LINEAR, "letters"]:
-        task = (
-            partial(measure_kernel, strength)
-            if name == "letters"
-            else partial(measure_linear, name, strength)
-        )
-        results.case({"problem": name, "C": strength, "repeats": repeats}, partial(task, repeats))
-    results.finish()
+    settings = {"C": strength, "repeats": repeats}
+    cases = [{"problem": name, **settings} for name in problem or [*LINEAR, "letters"]]
+    HINGE.measure(measure_flat, cases, output)
 
 
 def pixels(X: Sequences) -> Sequences:
@@ -256,8 +254,5 @@ def max_margin(
     output: Output = None,
 ) -> None:
     """Handwritten words by their pixels: the structured hinge beside the likelihood, both with L2."""
-    results = Results(MAX_MARGIN, output)
-    for loss, grid in GRIDS.items():
-        for l2 in grid:
-            results.case({"loss": loss, "l2": l2, "tol": tol}, partial(measure_chain, loss, l2, tol))
-    results.finish()
+    cases = [{"loss": loss, "l2": l2, "tol": tol} for loss, grid in GRIDS.items() for l2 in grid]
+    MAX_MARGIN.measure(measure_chain, cases, output)

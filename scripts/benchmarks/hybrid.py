@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import numpy as np
 import scipy.sparse as sp
 from harness import data
-from harness.comparing import Comparison, Results, Section
+from harness.comparing import Comparison, Section
 from harness.data import Texts
 from harness.measuring import quietly
 from harness.options import Output, Repeats, some_of
@@ -152,10 +152,7 @@ def hybrid(
     problem: Annotated[list[str] | None, some_of([*SETS])] = None, repeats: Repeats = 3, output: Output = None
 ) -> None:
     """Words beside vectors in one model: against each alone, and scikit-learn on the stacked matrix."""
-    results = Results(HYBRID, output)
-    for name in problem or SETS:
-        results.case({"set": name, "repeats": repeats}, partial(measure, name, repeats))
-    results.finish()
+    HYBRID.measure(measure, [{"set": name, "repeats": repeats} for name in problem or SETS], output)
 
 
 def measured(blocks: Blocks) -> list[list[Any]]:

@@ -22,7 +22,7 @@ from harness import data
 from harness.comparing import Comparison, Ratio, Results, Section
 from harness.judging import Verdict, judge, weights_of
 from harness.measuring import quietly, run_alone, run_within, say
-from harness.options import Output, some_of
+from harness.options import Output, Repeats, some_of
 from harness.problems import Problem, Run, read_stored, stored
 from harness.report import Record, Table, median, number, shown
 from scipy.sparse import csr_array, save_npz
@@ -101,9 +101,8 @@ def section(records: list[Record]) -> Section:
         title = f"{each['problem']}, {each['loss']}, lambda = {shown(each['strength'])}"
         missing = f"> {each['limit']:g}" if each["has_peer"] else "not measured"
         cells = [median(each["one"]), PEERS[each["loss"]], number(each["peer"], ".2f", missing)]
-        rows.append(
-            [title, *cells, f"{each['objective']:.6f}", f"{each['rows']:,}", f"{each['accuracy']:.4f}"]
-        )
+        model = f"{each['objective']:.6f}", f"{each['rows']:,}", f"{each['accuracy']:.4f}"
+        rows.append([title, *cells, *model])
         if each["peer"]:
             ratio, seconds = each["peer"] / float(np.median(each["one"])), f"{median(each['one'])} s"
             ratios.append(Ratio(title, ratio, seconds, f"{PEERS[each['loss']]}: {each['peer']:.2f} s"))
@@ -125,7 +124,7 @@ ROWS = Comparison(
 def rows(
     problem: Annotated[list[str] | None, some_of([*PROBLEMS])] = None,
     loss: Annotated[list[str] | None, some_of([*PEERS])] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn.")] = 3,
+    repeats: Repeats = 3,
     limit: Annotated[float, typer.Option(min=1, help="Seconds for a single fit.")] = 60.0,
     lightning: Annotated[
         Path | None,

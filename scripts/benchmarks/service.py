@@ -14,13 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
-from harness.comparing import Comparison, Ratio, Results, Section
+from harness.comparing import Comparison, Ratio, Section
 from harness.measuring import quietly
 from harness.options import Output
 from harness.report import Record, Table, matching, median
@@ -128,16 +127,8 @@ def measure(seconds: float) -> Record:
                         n_requests = len(seconds_each) + 5 * n_clients
                         costs.append((processor_seconds(process.pid) - before) / n_requests)
                 for name, (rates, times, costs) in by_name.items():
-                    quantiles = np.quantile(times, [0.5, 0.99])
-                    loads.append(
-                        {
-                            "name": name,
-                            "n_clients": n_clients,
-                            "rates": rates,
-                            "quantiles": quantiles,
-                            "costs": costs,
-                        }
-                    )
+                    found = {"quantiles": np.quantile(times, [0.5, 0.99]), "costs": costs}
+                    loads.append({"name": name, "n_clients": n_clients, "rates": rates, **found})
         finally:
             for process, _ in services.values():
                 process.terminate()
@@ -155,10 +146,9 @@ def section(records: list[Record]) -> Section:
     by_cost = float(np.median(np.divide(peer["costs"], ours["costs"])))
     by_rate = float(np.median(np.divide(ours["rates"], peer["rates"])))
     rates = [f"{median(each['rates'], '.0f')} a second" for each in (ours, peer)]
-    ratios = [Ratio(f"processor seconds of a request, {N_CLIENTS[-1]} clients", by_cost, OURS, AROUND)]
-    ratios.append(
-        Ratio(f"requests a second, {N_CLIENTS[-1]} clients, crfqn's over the peer's", by_rate, *rates)
-    )
+    clients = f"{N_CLIENTS[-1]} clients"
+    ratios = [Ratio(f"processor seconds of a request, {clients}", by_cost, OURS, AROUND)]
+    ratios.append(Ratio(f"requests a second, {clients}, crfqn's over the peer's", by_rate, *rates))
     head = ["", "clients", "requests a second", "p50, ms", "p99, ms", "processor time of a request, us"]
     title = f"One process, {N_LABELS} labels, sentences of {N_WORDS} words"
     return Section([Table(title, head, rows)], ratios)
@@ -175,6 +165,4 @@ def service(
     seconds: Annotated[float, typer.Option(min=0.1, help="Of each measurement.")] = 1.0, output: Output = None
 ) -> None:
     """`crfqn serve` under load, beside the same server around python-crfsuite."""
-    results = Results(SERVICE, output)
-    results.case({"seconds": seconds}, partial(measure, seconds))
-    results.finish()
+    SERVICE.measure(measure, [{"seconds": seconds}], output)

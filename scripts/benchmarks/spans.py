@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from harness.comparing import Comparison, Ratio, Results, Section
+from harness.comparing import Comparison, Ratio, Section
 from harness.measuring import processor_times, quietly
 from harness.options import Output
 from harness.report import Record, Table, median
@@ -71,7 +71,4 @@ SPANS = Comparison(
 
 def spans(output: Output = None) -> None:
     """F1 of spans in labels of CoNLL-2000's size: crfqn against seqeval."""
-    results = Results(SPANS, output)
-    for mode in MODES:
-        results.case({"mode": mode}, partial(measure, mode))
-    results.finish()
+    SPANS.measure(measure, [{"mode": mode} for mode in MODES], output)

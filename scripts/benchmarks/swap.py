@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
+from itertools import product
 from time import process_time
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.comparing import Comparison, Ratio, Results, Section, by_turns
+from harness.comparing import Comparison, Ratio, Section, by_turns
 from harness.data import CHUNKED, MADE_UP, SOURCES, UserItems, user_items
 from harness.measuring import on_one_core, quietly
-from harness.options import Full, Output, some_of
+from harness.options import Full, Output, Repeats, some_of
 from harness.problems import Problem, read_stored, stored
 from harness.report import Record, Table, median
 
@@ -68,16 +69,8 @@ def section(records: list[Record]) -> Section:
         (first, *_), (other, *_) = record["fits"].values()
         cells = [record["set"], str(record["limit"]), median(peer), median(ours), f"{ratio:.1f}"]
         rows.append([*cells, f"{other['f1']:.4f}", f"{first['f1']:.4f}", str(first["iterations"])])
-    head = [
-        "data",
-        "max_iterations",
-        "CRFsuite, s",
-        "crfqn, s",
-        "ratio",
-        "F1: CRFsuite",
-        "crfqn",
-        "crfqn's iterations",
-    ]
+    head = ["data", "max_iterations", "CRFsuite, s", "crfqn, s", "ratio"]
+    head += ["F1: CRFsuite", "crfqn", "crfqn's iterations"]
     note = "F1: of chunks where labels are IOB tags, elsewhere the share of positions labelled right."
     words = f"one import changed, seconds of fit, median of {len(ratios)} cases"
     overall = Ratio(words, float(np.median(ratios)), "crfqn.compat", "sklearn_crfsuite")
@@ -96,14 +89,11 @@ SWAP = Comparison(
 def swap(
     data: Annotated[list[str] | None, some_of([*SETS, MADE_UP])] = None,
     limit: Annotated[list[int] | None, typer.Option(help="max_iterations; default: 100.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Turns.")] = 3,
+    repeats: Repeats = 3,
     full: Full = False,
     output: Output = None,
 ) -> None:
     """One import changed, from dicts: sklearn-crfsuite against crfqn.compat, one core; --full: more sets."""
-    results = Results(SWAP, output)
-    for name in data or [each for each in SETS if full or each not in LONG]:
-        for n_iterations in limit or LIMITS[: None if full else 1]:
-            case = {"set": name, "limit": n_iterations, "repeats": repeats}
-            results.case(case, partial(measure, name, n_iterations, repeats))
-    results.finish()
+    names = data or [each for each in SETS if full or each not in LONG]
+    pairs = product(names, limit or LIMITS[: None if full else 1])
+    SWAP.measure(measure, [{"set": name, "limit": n, "repeats": repeats} for name, n in pairs], output)

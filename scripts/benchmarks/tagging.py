@@ -11,13 +11,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.comparing import Comparison, Ratio, Results, Section
+from harness.comparing import Comparison, Ratio, Section
 from harness.data import zipf
 from harness.measuring import microseconds, quietly
 from harness.options import Output
@@ -121,12 +120,8 @@ def section(records: list[Record]) -> Section:
             cells = [median(ours, ".0f"), median(peer, ".0f"), f"{ratio:.2f}"]
             rows.append([str(record["labels"]), length, *cells])
             if (record["labels"], length) == (13, "15"):
-                words = [f"{each} us" for each in cells[:2]]
-                ratios.append(
-                    Ratio(
-                        "one sentence, 13 labels, 15 words", ratio, words[0], f"python-crfsuite: {words[1]}"
-                    )
-                )
+                words = f"{cells[0]} us", f"python-crfsuite: {cells[1]} us"
+                ratios.append(Ratio("one sentence, 13 labels, 15 words", ratio, *words))
         for name, (seconds, first, resident) in record["costs"].items():
             cells = [f"{1e3 * seconds:.0f}", f"{1e3 * first:.1f}", f"{resident / 1e6:.0f}"]
             costs.append([name, str(record["labels"]), f"{record['n_weights']:,}", *cells])
@@ -149,7 +144,4 @@ def tagging(
     output: Output = None,
 ) -> None:
     """One sentence at a time, and what a process costs: crfqn.Tagger against python-crfsuite."""
-    results = Results(TAGGING, output)
-    for n_labels in labels or LABELS:
-        results.case({"labels": n_labels}, partial(measure, n_labels))
-    results.finish()
+    TAGGING.measure(measure, [{"labels": n_labels} for n_labels in labels or LABELS], output)

@@ -7,12 +7,12 @@ penalty is crfqn's own, certified.
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Annotated
 
 import numpy as np
 import typer
-from harness.comparing import Comparison, Results, Section, by_turns
+from harness.comparing import Comparison, Section, by_turns
 from harness.data import zipf
 from harness.judging import judge_run, predictions, worth
 from harness.options import Output, Penalties, Repeats, Threads, some_of
@@ -49,10 +49,8 @@ def measure(name: str, l1: float, n_threads: int | None, turns: int) -> Record:
     for structure, items in problems.items():
         run: Run = runs[structure][0]
         verdict = judge_run(items, run, l1).verdict
-        rows = (
-            first_row(run.values <= verdict.objective * (1.0 + LEVEL)),
-            first_row(run.facts["gaps"] <= LEVEL),
-        )
+        is_reached = run.values <= verdict.objective * (1.0 + LEVEL), run.facts["gaps"] <= LEVEL
+        rows = map(first_row, is_reached)
         models[structure] = {
             name: None if row is None else [float(np.median([each.seconds[min(row, each.seconds.size - 1)]
                                                               for each in runs[structure]])),
@@ -72,14 +70,19 @@ def section(records: list[Record]) -> Section:
     def cost(pair: list[float] | None) -> str:
         return "-" if pair is None else f"{pair[0]:.2f} ({pair[1]:.1f})"
 
+    costs = [f"s (passes) to {what}{shown(LEVEL)}" for what in ("", "certified ")]
     head = [
         "l1",
         "",
-        f"s (passes) to {shown(LEVEL)}",
-        f"s (passes) to certified {shown(LEVEL)}",
+        *costs,
         "gap at the end",
+        "objective",
+        "non-zeros",
+        "accuracy",
+        "hierarchical F1",
+        "peak memory, MB",
+        "file, kB",
     ]
-    head += ["objective", "non-zeros", "accuracy", "hierarchical F1", "peak memory, MB", "file, kB"]
     tables: dict[str, Table] = {}
     for record in records:
         title = f"{TITLES.get(record['problem'], 'Made up')}: {record['about']}"
@@ -87,11 +90,8 @@ def section(records: list[Record]) -> Section:
         for structure, model in record["models"].items():
             row = [f"{record['l1']:g}", structure, cost(model["reached"]), cost(model["proved"])]
             row += [f"{model['gap']:.1e}", f"{model['objective']:,.2f}", f"{model['n_nonzero']:,}"]
-            row += [
-                f"{model['accuracy']:.4f}",
-                number(model["f1"], ".4f"),
-                f"{model['peak_bytes'] / 1e6:.0f}",
-            ]
+            row += [f"{model['accuracy']:.4f}", number(model["f1"], ".4f")]
+            row += [f"{model['peak_bytes'] / 1e6:.0f}"]
             rows.append([*row, f"{model['bytes'] / 1e3:.0f}"])  # type: ignore[attr-defined]
     return Section([*tables.values()])
 
@@ -117,13 +117,10 @@ def taxonomy(
     output: Output = None,
 ) -> None:
     """Taxonomies of labels: crfqn over the tree beside its own flat softmax."""
-    results = Results(TAXONOMY, output)
-    for name in [LARGE] if large else problem or TITLES:
-        for strength in [LARGE_L1] if large else l1 or [1.0]:
-            turns = 1 if large else repeats
-            case = {"problem": name, "l1": strength, "threads": threads, "repeats": turns}
-            results.case(case, partial(measure, name, strength, threads, turns))
-    results.finish()
+    pairs = [(LARGE, LARGE_L1)] if large else product(problem or TITLES, l1 or [1.0])
+    settings = {"threads": threads, "repeats": 1 if large else repeats}
+    cases = [{"problem": name, "l1": strength, **settings} for name, strength in pairs]
+    TAXONOMY.measure(measure, cases, output)
 
 
 def large_problem() -> Problem:

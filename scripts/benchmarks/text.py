@@ -18,16 +18,16 @@ from harness.comparing import Comparison, Ratio, Results, Section, by_turns
 from harness.data import MADE_UP, SOURCES, Texts
 from harness.judging import judge_run
 from harness.measuring import peak_memory, quietly, run_alone, say
-from harness.options import SEVERAL, Full, Output, OwnLimit, some_of
+from harness.options import SEVERAL, Full, Output, OwnLimit, Quick, Repeats, some_of
 from harness.problems import Problem, Run, read_stored, stored
 from harness.report import Record, Table
 
-from benchmarks import crfsuite, decisions, flat
+from benchmarks import crfsuite, flat
 from benchmarks.crfqn_fits import timed_fit
 
 LEVELS = {"1e-2": 1e-2, "1e-3": 1e-3, "end": 0.0}  # above CRFsuite's end
 LIBRARIES = ["crfqn", "python-crfsuite", "scikit-learn", "numba", "numpy"]
-PARTS = ("training", "estimators", "online", "memory", "flat")
+PARTS = ("training", "memory", "flat")
 PENALTIES = {
     "c1=1": (1.0, 0.0),
     "c1=c2=0.1": (0.1, 0.1),
@@ -133,9 +133,7 @@ def training_section(records: list[Record]) -> Section:
         return " / ".join("-" if np.isnan(each) else f"{each:.2f}" for each in middles)
 
     def ratios(record: Record) -> list[float]:
-        by_level = zip(
-            record["seconds"]["CRFsuite"].values(), record["seconds"]["crfqn"].values(), strict=True
-        )
+        by_level = zip(*(record["seconds"][name].values() for name in ("CRFsuite", "crfqn")), strict=True)
         return [median([a / b if a and b else None for a, b in zip(*pair, strict=True)]) for pair in by_level]
 
     rows = []
@@ -184,10 +182,7 @@ def training_section(records: list[Record]) -> Section:
 def section(records: list[Record]) -> Section:
     """The sections of the parts, one after the other."""
     sections = []
-    for part, make in (
-        ("training", training_section), ("dicts", decisions.sequences_section), ("memory", memory_section),
-        ("flat", flat.l2_section),
-    ):  # fmt: skip
+    for part, make in zip(PARTS, (training_section, memory_section, flat.l2_section), strict=True):
         chosen = [each for each in records if each["part"] == part]
         sections += [make(chosen)] if chosen else []
     tables = [table for each in sections for table in each.tables]
@@ -195,10 +190,8 @@ def section(records: list[Record]) -> Section:
 
 
 def memory_section(records: list[Record]) -> Section:
-    rows = [
-        [each["set"], *(f"{np.median(sizes) / 1e6:.0f}" for sizes in each["bytes"].values())]
-        for each in records
-    ]
+    sizes = [[f"{np.median(each) / 1e6:.0f}" for each in record["bytes"].values()] for record in records]
+    rows = [[record["set"], *cells] for record, cells in zip(records, sizes, strict=True)]
     head = ["data", *records[0]["bytes"]]
     return Section([Table("Memory of a fit above the imported process, MB", head, rows)])
 
@@ -223,13 +216,13 @@ def text(
         list[str] | None,
         some_of([*flat.WITH_L2], "Of the part flat; default: all but mnist, none if --data is given."),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Turns.")] = 3,
+    repeats: Repeats = 3,
     limit: OwnLimit = 120.0,
     crfsuite_iterations: Annotated[
         int | None, typer.Option(min=1, help="Iterations of CRFsuite; default: all it takes.")
     ] = None,
     full: Full = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A made-up set: seconds, says nothing.")] = False,
+    quick: Quick = False,
     output: Output = None,
 ) -> None:
     """Names, tags, entities and chunks against CRFsuite, flat texts against scikit-learn, one core."""
@@ -244,15 +237,10 @@ def text(
             case["iterations"] = crfsuite_iterations
             limits = repeats, limit, crfsuite_iterations
             results.case(case, partial(measure_training, name, each, *limits))
-    methods = [*decisions.USUAL] * ("estimators" in parts) + [*decisions.ONLINE] * ("online" in parts)
-    for name in sets if methods else ():
-        case = {"part": "dicts", "set": name, "methods": methods, "repeats": repeats}
-        results.case(case, partial(decisions.measure_sequences, name, methods, repeats, None))
     for name in sets if parts == ["memory"] else ["btc"] * ("memory" in parts and not (data or quick)):
         results.case({"part": "memory", "set": name}, partial(measure_memory, name, 1))
-    flat_sets = flat_data or (
-        [] if data or quick else [each for each in flat.WITH_L2 if full or each != "mnist"]
-    )
+    default_sets = [] if data or quick else [each for each in flat.WITH_L2 if full or each != "mnist"]
+    flat_sets = flat_data or default_sets
     for name in flat_sets if "flat" in parts else ():
         case = {"part": "flat", "flat_data": name, "repeats": repeats}
         results.case(case, partial(flat.measure_l2, name, repeats))

@@ -10,6 +10,7 @@ import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,13 @@ class Comparison:
     libraries: Sequence[str]
     section: Callable[[list[Record]], Section]
     commands: Sequence[str] = ("",)
+
+    def measure(self, task: Callable[..., Record], cases: Iterable[Record], folder: Path | None) -> None:
+        """Call the task with the values of each case, unless the folder has it, and print the section."""
+        results = Results(self, folder)
+        for case in cases:
+            results.case(case, partial(task, *case.values()))
+        results.finish()
 
     def markdown(self, lines: Sequence[Record], links: Mapping[str, str] | None = None) -> str:
         """Return the section of the page; links : the line of each picture, by its name."""
