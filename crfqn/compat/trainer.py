@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crfqn.arrays import Labels
 from crfqn.atomic_write import StrPath, check_writable, replace_file
@@ -31,10 +30,11 @@ from crfqn.compat.observed_chain import (
 )
 from crfqn.compat.tagger import TrainingLog
 from crfqn.compat.utils import flatten
+from crfqn.data.attribute_items import AttributeItems
 from crfqn.data.attributes import attributes
 from crfqn.data.encoding import Sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.token_rows import Rows, TokenRows
+from crfqn.data.token_rows import GrowingRows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.chain import ChainCRF
@@ -90,16 +90,6 @@ class ItemSequence:
         return f"<ItemSequence of size {len(self)}>"
 
 
-class Instance(NamedTuple):
-    """An appended item: the attributes of its positions in the order of their first use, its labels and its group."""
-
-    lengths: NDArray[np.int64]  # attributes of each position
-    columns: NDArray[np.int32]
-    values: NDArray[np.float64]
-    labels: list[str]
-    group: int
-
-
 class Trainer:
     """Trainer under the names of `pycrfsuite.Trainer`.
 
@@ -126,7 +116,9 @@ class Trainer:
     verbose = True
     _params: dict[str, Any]
     _columns: dict[str, int]  # attributes, numbered in the order of first use
-    _instances: list[Instance]
+    _rows: GrowingRows  # the attributes of all positions
+    _labels: list[list[str]]  # of each item
+    _groups: list[int]  # the number of each item's group
 
     def __new__(cls, *args: object, **kwargs: object) -> Trainer:
         """Return a trainer of "lbfgs" without items; as in python-crfsuite, subclasses need not call `__init__`."""
@@ -170,16 +162,15 @@ class Trainer:
             )
         if len(labels) != len(items):
             raise InputError(f"expected a label for each of {len(items)} positions, got {len(labels)} labels")
-        columns = [self._columns.setdefault(name, len(self._columns)) for entry in items for name in entry]
-        values = [value for entry in items for value in entry.values()]
-        lengths = np.array([*map(len, items)], np.int64)
-        self._instances.append(
-            Instance(lengths, np.array(columns, np.int32), np.array(values), labels, int(group))
-        )
+        number = self._columns.setdefault
+        for position in items:
+            self._rows.append({number(name, len(self._columns)): value for name, value in position.items()})
+        self._labels.append(labels)
+        self._groups.append(int(group))
 
     def clear(self) -> None:
         """Remove all items."""
-        self._columns, self._instances = {}, []
+        self._columns, self._rows, self._labels, self._groups = {}, GrowingRows(), [], []
 
     # ---- parameters
 
@@ -263,7 +254,8 @@ class Trainer:
             self._log(f"Holdout group: {holdout + 1}", "")
         self._log("Feature generation", "type: CRF1d")
         self._log(*(f"{name}: {float(self.get(name)):g}" for name in FEATURE_DEFAULTS))
-        trained = [item for item in self._instances if item.group != holdout and item.labels]
+        numbers = range(len(self._labels))
+        trained = [i for i in numbers if self._groups[i] != holdout and self._labels[i]]
         if not trained:
             nothing = Entries(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
             weights: NamedWeights = [], [], nothing, nothing
@@ -271,7 +263,7 @@ class Trainer:
             self._log("Number of features: 0", "Seconds required: 0.000", "")
             self._log("Training terminated with error: no items to train on", "")
         else:
-            chain = self._fit(trained, [item for item in self._instances if item.group == holdout])
+            chain = self._fit(trained, [i for i in numbers if self._groups[i] == holdout])
             weights = named_weights(chain)
         started = time.perf_counter()
         labels, names, state, transition = weights
@@ -282,8 +274,14 @@ class Trainer:
             replace_file(model, encode_model(*weights))
         self._log(f"Seconds required: {time.perf_counter() - started:.3f}", "")
 
-    def _fit(self, trained: list[Instance], held_out: list[Instance]) -> ChainCRF:
-        """Return the chain of the training items, and log its training and the scores of the held-out items."""
+    def _items(self, numbers: list[int]) -> AttributeItems:
+        """Return some of the items, in memory of their own."""
+        offsets = np.cumsum([0, *map(len, self._labels)], dtype=np.int64)
+        return AttributeItems([*self._columns], self._rows.rows(), offsets)[np.array(numbers)]
+
+    def _fit(self, trained: list[int], held_out: list[int]) -> ChainCRF:
+        """Return the chain of the training items, and log its training and the scores of the held-out items, both given
+        by their numbers."""
         defaults = CRFSUITE_DEFAULTS[self._algorithm]
         given = {
             keyword(name): value
@@ -291,11 +289,8 @@ class Trainer:
             if value != defaults[name] or name == "delta"
         }
         chain = make_chain(CRF(self._algorithm, **given).get_params(deep=False))
-        names = sorted(self._columns)
-        places = np.empty(len(names), np.int32)
-        places[[self._columns[name] for name in names]] = np.arange(len(names), dtype=np.int32)
-        vocabulary = Vocabulary(names, has_attributes=True)
-        sequences, zeros = _encoded(trained, places, vocabulary)
+        vocabulary = Vocabulary(sorted(self._columns), has_attributes=True)
+        sequences, zeros = _encoded(self._items(trained), vocabulary)
         started = time.perf_counter()
         select_features = ObservedFeatures(self.get("feature.minfreq"), zeros)
 
@@ -321,14 +316,14 @@ class Trainer:
                 rows.append(record)
 
         chain.callback = log_row
-        labels = [item.labels for item in trained]
+        labels = [self._labels[i] for i in trained]
         fit_observed(chain, sequences, labels, select_and_log, has_limit="max_iterations" in self._params)
         chain.callback = None
         log = TrainingLog.from_model(chain)
         scores: list[str] = []
         if held_out:
-            true = [item.labels for item in held_out]
-            predicted = chain.predict(_encoded(held_out, places, vocabulary)[0]).tolist()
+            true = [self._labels[i] for i in held_out]
+            predicted = chain.predict(_encoded(self._items(held_out), vocabulary)[0]).tolist()
             log.evaluate(dict.fromkeys([*chain.classes_.tolist(), *flatten(true)]), true, predicted)
             scores = _score_lines(log, sum(map(len, true)), len(true))
         if rows:
@@ -373,23 +368,15 @@ class Trainer:
     on_featgen_end = on_prepared = on_prepare_error = on_optimization_end = on_end = on_start
 
 
-def _encoded(
-    instances: list[Instance], places: NDArray[np.int32], vocabulary: Vocabulary
-) -> tuple[Sequences, Zeros]:
-    """Return items in the columns of a vocabulary, and their entries of value 0. `places` has the column of each
-    attribute in the order of first use."""
-    lengths = np.concatenate([instance.lengths for instance in instances])
-    columns = places[np.concatenate([instance.columns for instance in instances])]
-    values = np.concatenate([instance.values for instance in instances])
-    offsets = np.cumsum([0, *(len(instance.labels) for instance in instances)])
-    positions = np.arange(lengths.size).repeat(lengths)
-    is_zero = values == 0
-    zeros = Zeros(positions[is_zero], columns[is_zero].astype(np.int64))
-    row_ends = np.searchsorted(positions[~is_zero], np.arange(lengths.size + 1))
-    values = values[~is_zero]
-    rows = Rows(row_ends, columns[~is_zero], np.empty(0) if (values == 1).all() else values)
-    matrix = TokenRows(rows, offsets, len(vocabulary)).matrix()
-    return Sequences.from_checked(matrix, offsets, vocabulary=vocabulary), zeros
+def _encoded(items: AttributeItems, vocabulary: Vocabulary) -> tuple[Sequences, Zeros]:
+    """Return items in the columns of a vocabulary, and their entries of value 0."""
+    row_ends, columns, values = items.rows
+    at = np.flatnonzero(values == 0)
+    names = [items.names[column] for column in columns[at].tolist()]
+    zeros = np.array([vocabulary.columns[name] for name in names], np.int64)
+    matrix = items.encode(vocabulary.columns, len(vocabulary)).matrix()
+    sequences = Sequences.from_checked(matrix, items.offsets, vocabulary=vocabulary)
+    return sequences, Zeros(np.searchsorted(row_ends, at, side="right") - 1, zeros)
 
 
 def _iteration_lines(rows: list[Progress]) -> list[str]:

@@ -153,15 +153,39 @@ def plain_columns(items: Sequence[Any], pairs: Pairs) -> tuple[list[int], list[A
         return None
 
 
-class _Buffers:
+class GrowingRows:
+    """Growing buffers of `Rows`."""
+
+    def __init__(self) -> None:
+        self.row_ends, self.columns = array("q", [0]), array("i")
+        # Usually values are 1, so only the others are kept, with their places in `columns`.
+        self.other_values, self.other_at = array("d"), array("q")
+
+    def append(self, entries: Mapping[int, float]) -> None:
+        """Append a position with values by column."""
+        for at, value in enumerate(entries.values(), start=len(self.columns)):
+            if value != 1.0:
+                self.other_at.append(at)
+                self.other_values.append(value)
+        self.columns.extend(entries)
+        self.row_ends.append(len(self.columns))
+
+    def rows(self) -> Rows:
+        """Return all positions, in the memory of the buffers, which cannot grow while the arrays exist."""
+        columns, values = np.frombuffer(self.columns, np.int32), np.empty(0)
+        if self.other_at:
+            values = np.ones(columns.size)
+            values[np.frombuffer(self.other_at, np.int64)] = np.frombuffer(self.other_values)
+        return Rows(np.frombuffer(self.row_ends, np.int64), columns, values)
+
+
+class _Buffers(GrowingRows):
     """Growing buffers of `TokenRows`."""
 
     def __init__(self, pairs: Pairs) -> None:
+        super().__init__()
         self.columns_by_name, self.columns_by_pair = pairs.columns, pairs
-        self.columns = array("i")
-        # Usually values are 1, so only the others are kept, with their places in `columns`.
-        self.other_values, self.other_at = array("d"), array("q")
-        self.row_ends, self.offsets = array("q", [0]), array("q", [0])
+        self.offsets = array("q", [0])
         self.is_plain, self._add_dict = True, self._add_pairs
 
     def filled(self, items: Sequence[Any], n_features: int) -> TokenRows:
@@ -185,13 +209,7 @@ class _Buffers:
                             raise
                         raise InputError(f"{place_of(i, t)}: {reason}") from None
                 self.offsets.append(len(self.row_ends) - 1)
-        columns = np.frombuffer(self.columns, np.int32)
-        values = np.empty(0)
-        if self.other_at:
-            values = np.ones(columns.size)
-            values[np.frombuffer(self.other_at, np.int64)] = np.frombuffer(self.other_values)
-        row_ends, offsets = np.frombuffer(self.row_ends, np.int64), np.array(self.offsets, np.int64)
-        return TokenRows(Rows(row_ends, columns, values), offsets, n_features)
+        return TokenRows(self.rows(), np.array(self.offsets, np.int64), n_features)
 
     def _add_plain(self, items: Sequence[Any]) -> bool:
         """Append items that `plain_columns` accepts; return False, and append nothing, for others."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from crfqn.data.attribute_items import AttributeItems
 from crfqn.data.files import Readable, is_blank, shown_name
-from crfqn.data.token_rows import Rows
+from crfqn.data.token_rows import GrowingRows
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.numerals import number_in
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines
@@ -34,7 +34,7 @@ def read_crfsuite_text(path: Readable) -> Labeled:
     one (`@weight:2.5`). DataError for an attribute without name or finite value (file, line and field named), no items,
     an unknown declaration, spaces instead of tabs."""
     shown = shown_name(path)
-    rows = _Rows()
+    rows = _Attributes()
     offsets, lines = array("q", [0]), array("q")
     labels: list[list[str]] = []
     weights: dict[int, float] = {}
@@ -69,13 +69,13 @@ def read_crfsuite_text(path: Readable) -> Labeled:
             f"{shown}: no items; expected lines of a label and its attributes, tab-separated"
         )
     cuts = np.array(offsets, np.int64)
-    inputs = AttributeItems([*rows.place_of], rows.arrays(), cuts)
+    inputs = AttributeItems([*rows.place_of], rows.rows(), cuts)
     places = Places(shown, np.array(lines, np.int64), cuts, in_line(_relabelled))
     by_item = [weights.get(i, 1.0) for i in range(len(labels))] if weights else None
     return Labeled(inputs, labels, places=places, weights=by_item)
 
 
-class _Rows:
+class _Attributes(GrowingRows):
     """The attributes of positions in growing buffers.
 
     place_of : the number of each attribute's name
@@ -83,11 +83,9 @@ class _Rows:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.place_of: dict[str, int] = {}
         self.known: dict[str, int] = {}
-        self.row_ends, self.columns = array("q", [0]), array("i")
-        # Usually values are 1, so only the others are kept, with their places in `columns`.
-        self.other_values, self.other_at = array("d"), array("q")
 
     def add(self, where: str, fields: Sequence[str]) -> None:
         """Append a position; errors as of `read_crfsuite_text`."""
@@ -97,11 +95,8 @@ class _Rows:
             row = []
         if len(row) == len(fields) == len({*row}):
             self.columns.extend(row)
-        else:
-            self._add_each(where, fields)
-        self.row_ends.append(len(self.columns))
-
-    def _add_each(self, where: str, fields: Sequence[str]) -> None:
+            self.row_ends.append(len(self.columns))
+            return
         entries: dict[int, float] = {}
         for column, field in enumerate(fields, start=2):
             if field:  # it is empty after a tab at the end of the line
@@ -112,19 +107,7 @@ class _Rows:
                 if value == 1.0:
                     self.known[field] = place
                 entries[place] = entries.get(place, 0.0) + value
-        for at, value in enumerate(entries.values(), start=len(self.columns)):
-            if value != 1.0:
-                self.other_at.append(at)
-                self.other_values.append(value)
-        self.columns.extend(entries)
-
-    def arrays(self) -> Rows:
-        """Return all positions."""
-        columns, values = np.frombuffer(self.columns, np.int32), np.empty(0)
-        if self.other_at:
-            values = np.ones(columns.size)
-            values[np.frombuffer(self.other_at, np.int64)] = np.frombuffer(self.other_values)
-        return Rows(np.frombuffer(self.row_ends, np.int64), columns, values)
+        self.append(entries)
 
 
 def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
