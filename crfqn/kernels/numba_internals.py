@@ -34,13 +34,55 @@ from numba.core.caching import (
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
+from numba.core.typed_passes import InlineOverloads
+from numba.core.untyped_passes import InlineClosureLikes
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 # ---------------------------------------------------------------------------------------------------- Compilation
 
 
+UNUSED_PASSES = {InlineClosureLikes, InlineOverloads}  # of numba: kernels have nothing that these change
+ENTRY_PREFIX = "_ZN7cpython"  # of the names that numba gives to entries from Python
+
+
+class KernelLibrary(JITCodeLibrary):
+    """Code of a kernel. Numba optimises the linked code twice, the first time cheaply, so that counts of references
+    meet and cancel out: kernels that count none do not need that. Nor do entries from Python need passes of their own.
+    """
+
+    counts_references = True
+
+    def _optimize_functions(self, module):
+        module.data_layout = self._codegen._data_layout
+        for function in module.functions:
+            if not function.is_declaration and not function.name.startswith(ENTRY_PREFIX):
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
+
+    def _optimize_final_module(self):
+        if self.counts_references:
+            super()._optimize_final_module()
+        else:
+            passes, builder = self._codegen._module_pass_manager()
+            passes.run(self._final_module, builder)
+
+
 class KernelCompiler(Compiler):
-    """Numba's compiler without garbage collection, which would visit all objects repeatedly and free nothing."""
+    """Numba's compiler without passes that change nothing here, and without garbage collection, which would visit all
+    objects repeatedly and free nothing."""
+
+    library_class = KernelLibrary
+
+    def define_pipelines(self):
+        """Return numba's passes that are needed, which write to a library of this compiler's class."""
+        codegen = self.state.targetctx.codegen()
+        library = self.state["library"] = self.library_class(codegen, self.state.func_id.func_qualname)
+        library.enable_object_caching()
+        library.counts_references = self.state.flags.nrt
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [step for step in pipeline.passes if step[0] not in UNUSED_PASSES]
+        return pipelines
 
     def compile_extra(self, function):
         """Compile the function and what it calls; numba's lock admits one thread at a time."""
@@ -66,7 +108,7 @@ class NoEnvironment:
         """Ignore the environment."""
 
 
-class LinkedLibrary(JITCodeLibrary):
+class LinkedLibrary(KernelLibrary):
     """Code of a function that only other kernels call: it is optimised and compiled as part of its callers."""
 
     @property
@@ -89,11 +131,7 @@ class LinkedLibrary(JITCodeLibrary):
 class LinkedCompiler(KernelCompiler):
     """The compiler of functions that only kernels call."""
 
-    def define_pipelines(self):
-        """Return numba's passes, which then write to a `LinkedLibrary`."""
-        name = self.state.func_id.func_qualname
-        self.state["library"] = LinkedLibrary(self.state.targetctx.codegen(), name)
-        return super().define_pipelines()
+    library_class = LinkedLibrary
 
 
 # --------------------------------------------------------------------------------------------------- Cache on disk
@@ -201,6 +239,13 @@ class KernelCache(FunctionCache):
         super().__init__(function)
         folder = self._impl.locator.get_cache_path()
         self._cache_file = KernelFiles(folder, self._impl.filename_base, hash_of_kernels())
+
+    def can_be_filled(self) -> bool:
+        """Return whether there is no machine code yet, and the folder, or the first one above it that exists, can be
+        written."""
+        folder = Path(self._cache_path)
+        above = next(path for path in (folder, *folder.parents) if path.exists())
+        return os.access(above, os.W_OK) and not self._cache_file._load_index()
 
     def load_overload(self, sig, target_context):
         """Return the machine code of a signature, or None. Numba's own method first imports the modules of a
