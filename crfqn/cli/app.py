@@ -334,6 +334,8 @@ def compile_(
         help="Estimators such as ChainCRF; default: all of them.")] = None,
     to: Annotated[Path | None, typer.Option(file_okay=False, writable=True, resolve_path=True,
         help="Store the code in this folder; processes with CRFQN_CODE=FOLDER load it.")] = None,
+    with_functions: Annotated[bool, typer.Option("--functions",
+        help="List the functions with the seconds that each took.")] = False,
     as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> None:
     """Compile the numerical code now instead of at the first training, for container images and clusters."""
