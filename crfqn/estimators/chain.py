@@ -42,13 +42,14 @@ from crfqn.estimators.online import (
 )
 from crfqn.estimators.problem import CallbackSupportMixin, Encoded, Validation, start_within, with_fit_task
 from crfqn.estimators.settings import ChainSettings
+from crfqn.kernels.second_process import start_second_process
 from crfqn.model.answers import SEQUENCE_ANSWERS
 from crfqn.model.sequences import SequenceModel
 from crfqn.model.space import SequenceSpace
 from crfqn.model.trained import Fitted
 from crfqn.model.weights import FittedMatrix
 from crfqn.parameters import with_parameter_documentation
-from crfqn.threads import Pool
+from crfqn.threads import Pool, available_cores, check_n_threads
 
 
 @with_parameter_documentation
@@ -166,6 +167,8 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, CalibrationMixin, TrainingMi
         KeyboardInterrupt
             Ctrl-C, or raised by the callback. The model has the best weights so far and can predict.
         """
+        if min(check_n_threads(self.n_threads), available_cores()) > 1:
+            start_second_process()
         problem = self.prepare(X, y, sample_weight, start, validation=validation)
         del X  # its memory can be freed if the caller has no reference
         return self.train(problem)
