@@ -121,37 +121,18 @@ def read_xml(
     outside: str = "",
     needs_named: bool = True,
 ) -> Labeled:
-    """Read XML as TokenColumns of one column, the words.
+    """Read XML as TokenColumns of one column, the words; items without words are left out.
 
-    Parameters
-    ----------
-    path : str, Path, stream or Source
-        `-` is standard input.
-    columns : sequence of one str, or None
-        The name of the column.
-    sentence : str, optional
-        The name of the items' elements, at any depth, as "bibl" in TEI; text outside of them is not read. None: the
-        elements below the root, which has no other text.
-    label : str, optional
-        Attributes, separated by commas, whose values follow the names of elements in labels: with "level,unit",
-        `<title level="j">` has the label "title.j".
-    outside : str, default ""
-        The label of words of an item that are in no element; an empty text means unknown.
-    needs_named : bool, default True
-        Whether an element with one of the attributes of `label` has to occur, as in data to train on.
+    columns : the name of the column
+    sentence : the name of the items' elements, at any depth, as "bibl" in TEI; text outside of them is not read. None:
+        the elements below the root, which has no other text
+    label : attributes, separated by commas, whose values follow the names of elements in labels: with "level,unit",
+        `<title level="j">` has the label "title.j"; namespaces are no part of names
+    outside : the label of words of an item that are in no element; an empty text means unknown
+    needs_named : whether an element with one of the attributes of `label` has to occur, as in data to train on
 
-    Returns
-    -------
-    Labeled
-        Items without words are left out; namespaces are no part of names. For elements within labelled ones a
-        ColumnWarning is issued once.
-
-    Raises
-    ------
-    DataError
-        No XML, definitions of entities, text outside of items (file and line are named), no items, no such attribute.
-    InputError
-        Several columns.
+    ColumnWarning, once, for elements within labelled ones. DataError, with file and line, for no XML, definitions of
+    entities and text outside of items, and for no items or no such attribute; InputError for several columns.
     """
     name = column_of_words(columns)
     source = source_of(path)
