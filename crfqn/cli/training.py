@@ -29,16 +29,9 @@ from crfqn.model.texts import Words, tokenizer_of
 from crfqn.readers.datasets import dataset
 from crfqn.readers.format import by_blank_lines
 from crfqn.readers.registry import find_format
-from crfqn.recipes import (
-    EMBEDDED,
-    Prepared,
-    build_estimator,
-    by_feature_in_columns,
-    load_recipe,
-    observe,
-    prepare_data,
-)
+from crfqn.recipes import EMBEDDED, Prepared, build_estimator, by_feature_in_columns, load_recipe
 from crfqn.recipes.finding import recipe_of_options
+from crfqn.recipes.preparing import observe, prepare_data
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.shards import prepare_shards
 from crfqn.recipes.sources import cut_alike, files_named, files_of, format_of
@@ -227,9 +220,8 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: list[str] | None) -> tupl
     if not names:
         return None
     files = files_named(names, Path() if dev else recipe.source.parent)
-    observed = observe(
-        cut_alike(recipe, getattr(prepared.X_train, "vocabulary", None)), files, prepared.features
-    )
+    alike = cut_alike(recipe, getattr(prepared.X_train, "vocabulary", None))
+    observed = observe(alike, files, prepared.features)
     check_labelled(observed, ", ".join(names))
     prepared.dev_places = observed.data.where
     y = observed.y or []

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,29 +32,13 @@ from crfqn.errors import (
     warn_caller,
 )
 from crfqn.messages import Where, numbered, places_among, shorten
-from crfqn.readers import conll
+from crfqn.readers import conll, registry
 from crfqn.readers.datasets import Dataset, dataset
 from crfqn.readers.format import SEQUENCES
 from crfqn.readers.labelled_items import Documents, Labeled, LabelledItems
 from crfqn.readers.labelled_text import RAW_FORMAT
-from crfqn.readers.registry import (
-    FORMATS,
-    are_sentences,
-    end_with,
-    find_format,
-    first_lines,
-    format_of_folder,
-    formats_with,
-    read,
-    sniff,
-    sniff_titled,
-    word_rows,
-)
 from crfqn.readers.tables import LABEL_TITLES, TEXT_TITLES, titles
 from crfqn.recipes.schema import Recipe, shown
-
-if TYPE_CHECKING:
-    pass
 
 EMBEDDED = "digits"
 EMBEDDED_DOCUMENTS = "stdlib"
@@ -70,7 +54,7 @@ OF_FEATURES = dict.fromkeys(OF_COLUMNS, "conll") | {
 OF_DATA = {
     name: key.default
     for name, key in keys_in(DataSection).items()
-    if any(name in format.options() for format in FORMATS.values())
+    if any(name in format.options() for format in registry.FORMATS.values())
 }
 
 
@@ -161,7 +145,7 @@ def places_of(recipe: Recipe, data: LabelledItems, items: np.ndarray | None = No
 def format_of_name(path: str | Path = "", *, reads: bool = True) -> str | None:
     """Return the format that a file's name indicates, if any; parameters as of `find_format`."""
     try:
-        return find_format(None, path, reads=reads).name
+        return registry.find_format(None, path, reads=reads).name
     except InputError:
         return None
 
@@ -191,8 +175,8 @@ def format_of_new(
     if columns is not None and kind != "table":
         named = format_of_columns(lines, columns, labels, of_training)
         return _of_items(recipe, named, shown_name(path), lines)
-    format = sniff(lines, formats_with(kind))
-    delimiter = find_format(format).delimiter if format else ""
+    format = registry.sniff(lines, registry.formats_with(kind))
+    delimiter = registry.find_format(format).delimiter if format else ""
     if kind == "text" and recipe.data.header and delimiter:
         format = format if {*TEXT_TITLES, recipe.data.text} & {*titles(lines, delimiter)} else None
     return format or (of_training if kind in ("table", "attributes") or not lines else OF_FEATURES[kind])
@@ -200,12 +184,16 @@ def format_of_new(
 
 def _of_items(recipe: Recipe, format: str, shown: str, lines: Sequence[str]) -> str:
     """Return the format or, for a model of sequences if the lines are documents in it, that of texts to be cut."""
-    row = FORMATS[format]
+    row = registry.FORMATS[format]
     if recipe.structure.kind != "chain" or row.kind_of is None or not lines:
         return format
     if row.kind_of(shown, lines)[0] == SEQUENCES:
         return format
-    alike = (one.name for one in FORMATS.values() if one.is_uncut and {*one.extensions} & {*row.extensions})
+    alike = (
+        one.name
+        for one in registry.FORMATS.values()
+        if one.is_uncut and {*one.extensions} & {*row.extensions}
+    )
     return next(alike, format)
 
 
@@ -213,13 +201,13 @@ def format_of_columns(
     lines: Sequence[str], columns: Sequence[str], labels: Collection[str], of_training: str
 ) -> str:
     """Return the format of lines for a model that reads `columns` and has `labels`, given the training file's."""
-    format = sniff_titled(lines)
-    delimiter = find_format(format).delimiter if format else ""
+    format = registry.sniff_titled(lines)
+    delimiter = registry.find_format(format).delimiter if format else ""
     if delimiter and not {*columns} <= {*titles(lines, delimiter)}:
         format = None
-    if format is None and len(columns) == 1 and are_sentences(lines, labels):
+    if format is None and len(columns) == 1 and registry.are_sentences(lines, labels):
         format = RAW_FORMAT.name
-    is_alike = lines == [] or find_format(of_training).begins is None  # no lines contradict it
+    is_alike = lines == [] or registry.find_format(of_training).begins is None  # no lines contradict it
     return format or (of_training if is_alike else OF_FEATURES["words"])
 
 
@@ -233,8 +221,10 @@ def separator_of_new(
     """
     if conll.splits_at_tabs(lines, columns):
         return conll.TAB_SEPARATOR
-    rows = word_rows(lines)
-    is_of_words = len(columns or ()) == 1 and len({*map(len, rows)}) > 1 and not end_with(labels, rows)
+    rows = registry.word_rows(lines)
+    is_of_words = (
+        len(columns or ()) == 1 and len({*map(len, rows)}) > 1 and not registry.end_with(labels, rows)
+    )
     return "" if recipe.data.separator == conll.TAB_SEPARATOR and not is_of_words else recipe.data.separator
 
 
@@ -261,7 +251,7 @@ def check_all_labelled(recipe: Recipe, data: LabelledItems) -> None:
     missing = [*data.labelled("")]
     if not missing:
         return
-    row = find_format(format_of(recipe))
+    row = registry.find_format(format_of(recipe))
     form = row.title
     if isinstance(data, Labeled) and row.titles is not None:
         titles_of_labels = recipe.data.label or ", ".join(LABEL_TITLES)
@@ -316,7 +306,7 @@ def read_items(
     name = format_of(recipe, path)
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
     settings, names = recipe.data, recipe.data.label_names
-    data = read(
+    data = registry.read(
         path, name, encoding=settings.encoding, missing=settings.missing, label_names=names, **options
     )
     structure, kind = recipe.structure.kind, recipe.features.kind
@@ -387,7 +377,7 @@ def options_taken(recipe: Recipe, format: str) -> list[str]:
     """Return the options of a format for the structure and features of the recipe."""
     kind = recipe.features.kind
     idle = {"table": ("sentence", "text"), "text": ("sentence", "drop")}.get(kind, ("text", "drop", "header"))
-    return [name for name in find_format(format).options() if name not in idle]
+    return [name for name in registry.find_format(format).options() if name not in idle]
 
 
 def check_options(recipe: Recipe) -> None:
@@ -413,7 +403,7 @@ def check_options(recipe: Recipe) -> None:
 
 def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
     """Return the options of a format for reading the named columns, None for all of them."""
-    row = find_format(format)
+    row = registry.find_format(format)
     read = names or row.columns
     return {"columns": read} if read and "columns" in row.options() else {}
 
@@ -431,7 +421,7 @@ def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
         matches: list[str | Path] = [path]
         if name == STANDARD_INPUT:
             matches = [name]
-        elif path.is_dir() and format_of_folder(path) is None:
+        elif path.is_dir() and registry.format_of_folder(path) is None:
             matches = sorted(file for file in path.iterdir() if file.is_file() and file.name[0] != ".")
             if not matches:
                 raise DataError(f"{path}: a folder without files; expected files to read")
@@ -486,7 +476,7 @@ def read_set(
     for path in files:
         settings = recipe.data
         if joined is not None or not is_train:  # the lines of this file determine its separator
-            lines = first_lines(path, settings.encoding) if settings.separator else []
+            lines = registry.first_lines(path, settings.encoding) if settings.separator else []
             separator = separator_of_new(recipe, lines, recipe.features.column_names or None)
             settings = replace(settings, separator=separator)
         with own_files():
