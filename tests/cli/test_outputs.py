@@ -141,14 +141,14 @@ def test_the_files_of_a_recipe_are_those_of_its_keys(tmp_path):
     """Keys whose description has the word are files, or in the list of those that are not."""
     rows = {key: row for kind in SECTIONS.values() for key, row in keys_in(kind).items()}
     described = {key for key, row in rows.items() if "file" in row.rule.description.split()}
-    of_files = {"train", "test", "dev", "templates", "taxonomy", "penalty_factors"}
+    of_files = {"train", "test", "dev", "templates", "taxonomy", "penalty_factors", "gazetteers"}
     assert described - {"path", "columns", "transitions", "dataset", "comment"} <= of_files
     (tmp_path / "r.toml").write_text(
         'name = "r"\ntitle = "R"\n[data]\ntrain = ["a", "b*"]\ntest = "c"\ndev = "d"\n'
-        '[features]\nkind = "templates"\ntemplates = "e"\ncolumns = "w"\n[objective]\npenalty_factors = "f"\n'
+        '[features]\nkind = "templates"\ntemplates = "e"\ngazetteers = ["g"]\ncolumns = "w"\n[objective]\npenalty_factors = "f"\n'
     )
     names = [file.name for file in files_of(load_recipe(tmp_path / "r.toml"))]
-    assert names == ["r.toml", "a", "b*", "c", "d", "e", "f"]
+    assert names == ["r.toml", "a", "b*", "c", "d", "e", "g", "f"]
 
 
 @pytest.mark.parametrize(("name", "command", "output", "other"), [*pairs()])
