@@ -145,7 +145,8 @@ def test_the_files_of_a_recipe_are_those_of_its_keys(tmp_path):
     assert described - {"path", "columns", "transitions", "dataset", "comment"} <= of_files
     (tmp_path / "r.toml").write_text(
         'name = "r"\ntitle = "R"\n[data]\ntrain = ["a", "b*"]\ntest = "c"\ndev = "d"\n'
-        '[features]\nkind = "templates"\ntemplates = "e"\ngazetteers = ["g"]\ncolumns = "w"\n[objective]\npenalty_factors = "f"\n'
+        '[features]\nkind = "templates"\ntemplates = "e"\ngazetteers = ["g"]\ncolumns = "w"\n'
+        '[objective]\npenalty_factors = "f"\n'
     )
     names = [file.name for file in files_of(load_recipe(tmp_path / "r.toml"))]
     assert names == ["r.toml", "a", "b*", "c", "d", "e", "g", "f"]
