@@ -315,7 +315,7 @@ class Penalty:
 
     def value(self, coords: Coords, w: Vector) -> float:
         """Return the penalty of weights w at `coords`, in nats; zeros may be left out."""
-        return self.at(coords).value(w)
+        return float(sum(local.value(w[part]) for part, local in self._iter_local(coords)))
 
     def prox(self, coords: Coords, w: Vector, step: float) -> Vector:
         """Return argmin_v 1/2 ||v - w||^2 + step * penalty(v)."""

@@ -71,7 +71,8 @@ def best_bound(point: Point, penalty: Penalty, screening: Screening, sizes: Vect
         place, is_there = found_in(coords, penalty.unpenalised)
         gradient[place[is_there]] = 0.0  # the slack accounts for them
     scales = penalty.dual_scales(coords, gradient)
-    bounds = (Bound(point.dual_value(s) - penalty.conjugate(coords, s * gradient), s) for s in scales)
+    scaled = ((s, gradient if s == 1.0 else s * gradient) for s in scales)  # 1 without a copy
+    bounds = (Bound(point.dual_value(s) - penalty.conjugate(coords, g), s) for s, g in scaled)
     bound = max(bounds, default=NO_BOUND)
     return bound._replace(dual_value=bound.dual_value - slack)
 
