@@ -80,6 +80,12 @@ def available_cores() -> int:
     return cpu_count()
 
 
+def has_idle_core() -> bool:
+    """Return whether there are two cores or more, and the load of the last minute, with this process, leaves one."""
+    n_cores = available_cores()
+    return n_cores > 1 and (not hasattr(os, "getloadavg") or round(os.getloadavg()[0]) < n_cores)
+
+
 def check_n_threads(n_threads: int | None) -> int:
     """Return the number of threads, all cores for None; InputError unless it is None or a positive integer."""
     check_count("n_threads", n_threads, or_none=True)

@@ -49,7 +49,7 @@ from crfqn.model.space import SequenceSpace
 from crfqn.model.trained import Fitted
 from crfqn.model.weights import FittedMatrix
 from crfqn.parameters import with_parameter_documentation
-from crfqn.threads import Pool, available_cores, check_n_threads
+from crfqn.threads import Pool, check_n_threads, has_idle_core
 
 
 @with_parameter_documentation
@@ -167,7 +167,7 @@ class ChainCRF(ChainSettings, CallbackSupportMixin, CalibrationMixin, TrainingMi
         KeyboardInterrupt
             Ctrl-C, or raised by the callback. The model has the best weights so far and can predict.
         """
-        if min(check_n_threads(self.n_threads), available_cores()) > 1:
+        if check_n_threads(self.n_threads) > 1 and has_idle_core():
             start_second_process()
         problem = self.prepare(X, y, sample_weight, start, validation=validation)
         del X  # its memory can be freed if the caller has no reference

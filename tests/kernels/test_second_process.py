@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from crfqn import ChainCRF, threads
+from crfqn.estimators import chain
 from crfqn.kernels import second_process
 from crfqn.kernels.item_lanes import forward_backward_lanes
 from crfqn.kernels.numba_internals import KernelFiles
@@ -150,15 +152,20 @@ def test_a_process_that_cannot_start_is_no_error(cold, monkeypatch):
     assert not n_files or len(os.listdir("/proc/self/fd")) == n_files
 
 
-@pytest.mark.parametrize(
-    ("n_threads", "n_cores", "n_started"), [(1, 2, 0), (None, 1, 0), (2, 1, 0), (2, 2, 1)]
-)
-def test_one_thread_or_core_starts_none(monkeypatch, n_threads, n_cores, n_started):
-    from crfqn import ChainCRF
-    from crfqn.estimators import chain
-
+@pytest.mark.parametrize(("n_threads", "has_core", "n_started"), [(1, True, 0), (2, False, 0), (2, True, 1)])
+def test_a_training_starts_one_for_an_idle_core(monkeypatch, n_threads, has_core, n_started):
     started = []
-    monkeypatch.setattr(chain, "available_cores", lambda: n_cores)
+    monkeypatch.setattr(chain, "has_idle_core", lambda: has_core)
     monkeypatch.setattr(chain, "start_second_process", lambda: started.append(1))
     ChainCRF(n_threads=n_threads).fit([[{"a": 1.0}], [{"b": 1.0}]], [["A"], ["B"]])
     assert len(started) == n_started
+
+
+@pytest.mark.parametrize(
+    ("n_cores", "load", "is_idle"),
+    [(1, 0.0, False), (2, 0.1, True), (2, 1.2, True), (2, 1.8, False), (8, 6.0, True)],
+)
+def test_idle_cores(monkeypatch, n_cores, load, is_idle):
+    monkeypatch.setattr(threads, "available_cores", lambda: n_cores)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 9.0, 9.0), raising=False)
+    assert threads.has_idle_core() == is_idle
