@@ -70,15 +70,8 @@ TROUBLES = (
 )  # fmt: skip
 # Besides the difficulty of the data: factors of the penalty, half of them 0, weights of classes or positions, positions
 # without a label, items out of core, items that are held out, and groups of features.
-EXTRAS = (
-    "factors",
-    "class weights",
-    "position weights",
-    "unknown labels",
-    "blocks",
-    "held out",
-    "feature groups",
-)
+EXTRAS = ("factors", "class weights", "position weights", "unknown labels", "blocks", "held out",
+          "feature groups")  # fmt: skip
 NO_CLAIM = ("HELD_OUT", "MAX_ITER", "STALLED", "STATIONARY", "LINE_SEARCH_FAILED")
 MARGINS = ("squared-hinge", "multitask-squared-hinge")
 KINKED = ("auto", "prox-qn", "owl-qn", "spa-rsa", "fista", "prox-gd", "feature-bcd")
@@ -152,9 +145,9 @@ class Problem:
             return
         owners = len(self.prices) + np.arange(len(members))
         self.prices += np.broadcast_to(strength, len(members)).tolist()
-        self.cones.append(
-            (members.reshape(-1, 1), np.repeat(owners, members.shape[1])) if shared else (members, owners)
-        )
+        if shared:
+            members, owners = members.reshape(-1, 1), np.repeat(owners, members.shape[1])
+        self.cones.append((members, owners))
 
     def least_t(self, w: Array) -> Array:
         """What t has to be, at least."""
@@ -289,9 +282,8 @@ class Case:
                 half = len(y) // 2
                 batches = [(X[:half], y[:half], weights[:half]), (X[half:], y[half:], weights[half:])]
                 n_positions = 5 * (LENGTH if isinstance(X, list) else 1)
-                arguments: tuple[Any, ...] = (
-                    Blocks.write(Path(folder) / "blocks", batches, n_positions=n_positions),
-                )
+                written = Blocks.write(Path(folder) / "blocks", batches, n_positions=n_positions)
+                arguments: tuple[Any, ...] = (written,)
             else:
                 arguments = X, y, weights
             if self.is_walk:
@@ -441,11 +433,8 @@ def flat_case(random: np.random.Generator, kind: str) -> Case:
             sets = np.eye(n_classes)[y]
             sets[random.random(n_items) < 0.3, 0] = 1.0
             d, counts = pairs_of(full, sets)
-            loss, y_given, model = (
-                Loss("squares", d, c, counts),
-                sets.astype(int),
-                MultilabelRanker(**settings),
-            )
+            loss, y_given = Loss("squares", d, c, counts), sets.astype(int)
+            model = MultilabelRanker(**settings)
         elif kind == MARGINS[0]:
             loss, model = Loss("squares", d, c, others), MulticlassClassifier(loss=kind, **settings)
         else:
@@ -505,18 +494,12 @@ def chain_case(random: np.random.Generator) -> Case:
     penalty = str(random.choice(["l1", "elastic-net", "l2", "l1/l2"]))
     solvers = {"l2": SMOOTH, "l1/l2": ("auto", "spa-rsa")}.get(penalty, KINKED)
     strengths = strengths_of(random, penalty)
-    settings = {
-        "l1": 0.0,
-        "l2": 0.0,
-        **strengths,
-        "solver": str(random.choice(solvers)),
-        "max_iter": MAX_ITER,
-    }
+    settings: dict[str, Any] = {"l1": 0.0, "l2": 0.0, **strengths}
+    settings |= {"solver": str(random.choice(solvers)), "max_iter": MAX_ITER}
     settings |= {"stop": str(random.choice(["estimate", "estimate", "certificate"]))}
     settings |= {"tol": float(random.choice(TOLERANCES))}
-    able = (
-        EXTRAS[:-1] if penalty != "l1/l2" and settings["solver"] != "feature-bcd" else ("factors", "blocks")
-    )
+    is_limited = penalty == "l1/l2" or settings["solver"] == "feature-bcd"
+    able = ("factors", "blocks") if is_limited else EXTRAS[:-1]
     extra, is_convex, labels, sample_weight = extra_of(random, able), True, [*y], None
     settings["solver"] = "auto" if extra == "blocks" else settings["solver"]
     factors = np.ones(x.shape[1])
@@ -548,18 +531,8 @@ def chain_case(random: np.random.Generator) -> Case:
         return np.concatenate([m.coef_.toarray().ravel(), m.transition_coef_.toarray().ravel()])
 
     name = f"chain {penalty} {settings['solver']} {settings['stop']}, {trouble}"
-    model = ChainCRF(**settings)
-    return Case(
-        name,
-        model,
-        ([*x], labels),
-        c,
-        problem,
-        read,
-        extra=extra,
-        sample_weight=sample_weight,
-        is_convex=is_convex,
-    )
+    more: dict[str, Any] = {"extra": extra, "sample_weight": sample_weight, "is_convex": is_convex}
+    return Case(name, ChainCRF(**settings), ([*x], labels), c, problem, read, **more)
 
 
 def cases(n_fits: int, seed: int, first: int = 0) -> Iterator[Case]:
@@ -662,10 +635,8 @@ def main(
             with results.open("a") as file:
                 file.write(json.dumps({"seed": seed, "judged": asdict(found[-1])}) + "\n")
     print(table_of(found).markdown())
-    n_made = len(found) - n_before
-    print(
-        f"\n{len(found)} fits, {n_made} of them now in {process_time() - began:.0f} s of the processor's time\n"
-    )
+    seconds = f"{process_time() - began:.0f} s of the processor's time"
+    print(f"\n{len(found)} fits, {len(found) - n_before} of them now in {seconds}\n")
     claims = [each for each in found if each.status not in NO_CLAIM or each.status == "STATIONARY"]
     for each in sorted(claims, key=lambda each: -each.ratio)[:worst]:
         print(f"{each.ratio:8.2g} {'' if each.is_known else '(at least) '}{each.name}")

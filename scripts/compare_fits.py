@@ -267,21 +267,12 @@ def main(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = train()
-            named = [
-                str(warning.message)
-                for warning in caught
-                if not issubclass(warning.category, ResourceWarning)
-            ]
+        named = [str(each.message) for each in caught if not issubclass(each.category, ResourceWarning)]
         model = model.model_ if isinstance(model, CRF) else model
         result = getattr(model, "result_", None)
         numbers = result and (
-            result.coords,
-            result.weights,
-            result.value,
-            result.gap,
-            result.n_iter,
-            result.status.name,
-        )
+            result.coords, result.weights, result.value, result.gap, result.n_iter, result.status.name
+        )  # fmt: skip
         found = [getattr(model, method)(X) for method in PREDICTIONS if hasattr(model, method)]
         print(f"{name:26} {digest([numbers, named])} {digest(found)} {digest(stored(model))}", flush=True)
 

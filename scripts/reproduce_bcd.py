@@ -24,7 +24,7 @@ from harness.data import DATA, Data, Source
 from harness.drawing import Method, Panel, Style
 from harness.judging import Verdict, judge, n_rows, predictions
 from harness.measuring import say
-from harness.options import SEVERAL, Into, Quick, as_options, command, some_of
+from harness.options import SEVERAL, Into, Quick, RunSeconds, as_options, command, run_seconds, some_of
 from harness.pages import Optimum, Page, Publisher, explaining
 from harness.problems import Problem, read_stored, stored
 from harness.report import Record, Table, distinct, lines_of, matching, means, pivot, shown
@@ -47,7 +47,6 @@ from crfqn.threads import Pool
 
 OF_THE_PAPER = [name for name in DATA if name != "news20-counts"]
 QUICK_NAMES, QUICK_STEP = ("sector",), 4  # through the lambdas
-SECONDS, QUICK_SECONDS = 300.0, 0.2
 STRONG, WEAK = 1e-3, 1e-5
 SIGMA, OMEGA = 0.01, 0.5  # of the line search, section 4.4.1
 TAU, SWEEPS = 1e-3, 200  # of the stopping rule (equation 10), and K: section 5.3
@@ -300,10 +299,8 @@ class Paper(Publisher):
             DATA[name].check()
         missing = [name for name in OF_THE_PAPER if not names and not DATA[name].is_possible]
         if missing:
-            say(
-                "Left out, for they are not on this machine: "
-                + ", ".join(DATA[each].title for each in missing)
-            )
+            titles = ", ".join(DATA[each].title for each in missing)
+            say(f"Left out, for they are not on this machine: {titles}")
         self.data = [DATA[name] for name in (names or OF_THE_PAPER) if name not in missing]
         self.chosen_data = as_options(data=self.names)
         more = f"{self.chosen_data} --splits {self.n_splits}"
@@ -501,25 +498,20 @@ def reproduce(
     data: Annotated[
         list[str] | None,
         some_of(
-            [*DATA],
-            "May be given several times; default: those of the paper that are here, texts of the same shape for "
-            "Sector and RCV1 where they are not; with --quick Sector.",
+            [*DATA], f"{SEVERAL} Default: the paper's that are here, or texts of their shape; quick: Sector."
         ),
     ] = None,
     quick: Quick = False,
-    max_seconds: Annotated[
-        float | None,
-        typer.Option(min=0.1, help=f"Of a single run; default: {SECONDS:g}, with --quick {QUICK_SECONDS:g}."),
-    ] = None,
+    max_seconds: RunSeconds = None,
     splits: Annotated[
         int | None, typer.Option(min=1, help="Of figure 5 and table 2; default: 3, with --quick 1.")
     ] = None,
     output: Into = Path("bcd-study"),
 ) -> None:
     """Measure the paper's figures and table 2 again; without a choice all of them."""
-    seconds = max_seconds or (QUICK_SECONDS if quick else SECONDS)
+    seconds, n_splits = run_seconds(max_seconds, quick), splits or (1 if quick else 3)
     with explaining():
-        Paper(output, data or (), quick, seconds, splits or (1 if quick else 3)).make(figure, table)
+        Paper(output, data or (), quick, seconds, n_splits).make(figure, table)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ import numpy as np
 import typer
 from harness import data
 from harness.drawing import Panel
-from harness.measuring import quietly, say
-from harness.options import SEVERAL, Into, command, some_of
+from harness.measuring import fit_seconds, say
+from harness.options import SEVERAL, Into, Quick, command, some_of
 from harness.pages import Page, Publisher, explaining
 from harness.problems import Problem
 from harness.report import Record, grouped, lines_of, matching, means, pivot
@@ -155,10 +155,7 @@ def fit(items: Problem, penalty: str, method: str, alpha: float, solver: Any, ma
     model = MulticlassClassifier(
         penalty=penalty, feature_groups=groups, solver=solver, max_iter=max_iter, n_threads=1, **settings
     )
-    with quietly():
-        begin = process_time()
-        model.fit(items.X_train, items.y_train)
-    seconds = process_time() - begin
+    seconds = fit_seconds(model, items.X_train, items.y_train)
     kept, found = np.diff(model.coef_.indptr), model.result_
     return {
         "method": method, "alpha": alpha, "errors": int(np.sum(model.predict(items.X_test) != items.y_test)),
@@ -317,10 +314,7 @@ def timed_liblinear(
 ) -> Record:
     """The same of scikit-learn's LinearSVC, C = 1 / alpha, to the same tolerance of its own."""
     model = LinearSVC(multi_class="crammer_singer", C=1.0 / alpha, tol=ROUGH, max_iter=max_iter)
-    with quietly():
-        begin = process_time()
-        model.fit(items.X_train, items.y_train)
-    seconds = process_time() - begin
+    seconds = fit_seconds(model, items.X_train, items.y_train)
     errors = int(np.sum(model.predict(items.X_test) != items.y_test))
     return {
         "method": method, "alpha": alpha, "errors": errors, "of": len(items.y_test), "kept": "", "zeros": 0.0,
@@ -346,12 +340,9 @@ app = command()
 def reproduce(
     figure: Annotated[list[str] | None, some_of(PAGE.names("figure"), SEVERAL)] = None,
     table: Annotated[list[str] | None, some_of(PAGE.names("table"), SEVERAL)] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Built-in digits in the place of all data.")] = False,
+    quick: Quick = False,
     subsets: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Training sets of a size; default: the paper's 10, 25 in figure 1, with --quick 1."
-        ),
+        int | None, typer.Option(min=1, help="Training sets of a size; default: the paper's, with --quick 1.")
     ] = None,
     alpha: Annotated[
         list[float] | None, typer.Option(min=0, help="In the place of the grid, .1 to 30; several times.")

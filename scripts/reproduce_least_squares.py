@@ -30,8 +30,8 @@ import numpy as np
 import typer
 from harness.data import RCV1, drawn, made_up_texts, split_of, stratified, vectorised
 from harness.drawing import Panel
-from harness.measuring import peak_memory, quietly, run_alone, say
-from harness.options import SEVERAL, Into, as_options, command, some_of
+from harness.measuring import fit_seconds, peak_memory, quietly, run_alone, say
+from harness.options import SEVERAL, Into, Quick, as_options, command, some_of
 from harness.pages import Page, Publisher, explaining
 from harness.problems import Problem, narrow
 from harness.report import Record, Table, distinct, grouped, lines_of, matching, number
@@ -323,10 +323,7 @@ def solvers(parts: Problem, is_quick: bool) -> dict[str, tuple[Callable[[int], A
 def train(name: str, model: Any, parts: Problem) -> Record:
     """Fit and score: processor seconds without the making of features, test error in per cent, and the process's peak
     of memory; warnings of those that stop by a limit are no news here."""
-    with quietly():
-        begin = process_time()
-        model.fit(parts.X_train, parts.y_train)
-        seconds = process_time() - begin
+    seconds = fit_seconds(model, parts.X_train, parts.y_train)
     error = 100.0 * float(np.mean(model.predict(parts.X_test) != parts.y_test))
     say(f"  {name}: {seconds:.1f} s, {error:.2f} %")
     return {"method": name, "seconds": seconds, "error": error, "memory": peak_memory() / 1e9}
@@ -396,13 +393,8 @@ class Paper(Publisher):
     page = PAGE
 
     def __post_init__(self) -> None:
-        self.open(
-            self.path,
-            as_options(dims=self.dims),
-            quick=self.is_quick,
-            draws=self.n_draws,
-            held_out=self.split,
-        )
+        options: Record = {"quick": self.is_quick, "draws": self.n_draws, "held_out": self.split}
+        self.open(self.path, as_options(dims=self.dims), **options)
 
     @cached_property
     def images(self) -> Images:
@@ -511,9 +503,8 @@ class Paper(Publisher):
         """Error against time, and the least seconds with which each method came to some errors."""
 
         def seconds_to(error: float, own: list[Record]) -> str:
-            return number(
-                min((each["seconds"] for each in own if each["error"] <= error), default=None), ".1f"
-            )
+            seconds = [each["seconds"] for each in own if each["error"] <= error]
+            return number(min(seconds, default=None), ".1f")
 
         columns = {
             "": lambda own: own[-1]["method"],
@@ -543,9 +534,8 @@ class Paper(Publisher):
         }
         note = "The paper: 19.8 for News20, about 72,000 for MNIST with 3,000 random features."
         table = Table.from_rows("Second singular value over the last", columns, spectra.items(), [note])
-        lines = {
-            name: (np.arange(1, v.size + 1), 100 * np.cumsum(v) / v.sum()) for name, v in spectra.items()
-        }
+        shares = {name: 100 * np.cumsum(values) / values.sum() for name, values in spectra.items()}
+        lines = {name: (np.arange(1, share.size + 1), share) for name, share in shares.items()}
         panels = [Panel("", lines, "singular values", "share of their sum, %", "x")]
         heading = "Share of the first singular values"
         self.folder.publish("figure-4", "spectra", [table], panels=panels, heading=heading)
@@ -563,11 +553,7 @@ app = command()
 @app.command()
 def reproduce(
     figure: Annotated[
-        list[str] | None,
-        some_of(
-            PAGE.names("figure"),
-            "May be given several times; 3 needs CIFAR-10's files (`crfqn data get cifar10`).",
-        ),
+        list[str] | None, some_of(PAGE.names("figure"), f"{SEVERAL} 3 needs CIFAR-10's files.")
     ] = None,
     table: Annotated[list[str] | None, some_of(PAGE.names("table"), SEVERAL)] = None,
     dims: Annotated[
@@ -579,7 +565,7 @@ def reproduce(
         int | None,
         typer.Option(help="Draw the test part from the training images by this seed, to choose a set-up by."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small built-in and made-up data.")] = False,
+    quick: Quick = False,
     output: Into = Path("least-squares-study"),
 ) -> None:
     """Measure the paper's tables and figures again; without a choice all of them."""

@@ -28,7 +28,7 @@ from harness import curves
 from harness.curves import CurveFigure, CurvePanel, Measured, Recording, Study, Weights
 from harness.drawing import GRID, Method, write
 from harness.judging import Verdict, accuracy, best_labels, judge, predictions, weights_of
-from harness.options import SEVERAL, Into, command, some_of
+from harness.options import SEVERAL, Into, Quick, RunSeconds, command, run_seconds, some_of
 from harness.pages import Optimum, Page, Publisher, explaining
 from harness.problems import Problem
 from harness.report import Table
@@ -54,7 +54,7 @@ from crfqn.solvers.stopping import Run
 from crfqn.structures.chain import Chain
 
 METHOD, PEER = "Prox-QN", "Prox-GD"  # of Theorem 1
-SECONDS, QUICK_SECONDS, QUICK_PROBLEMS = 300.0, 0.3, 2
+QUICK_PROBLEMS = 2
 BUILT_IN = "Of the study, `--quick` and `--figure digits` need no files."
 WARM_UP, STRONGER, WARM_UP_STEPS = 0.2, 5.0, 10
 WARM_UP_SECONDS = 60.0  # compiling must come to its end
@@ -296,24 +296,15 @@ FIGURES: Mapping[str, CurveFigure] = {
         convergence("5", "Hierarchical classification", Case(LSHTC1, 2.0)),
         convergence("6", "Hierarchical classification", Case(LSHTC1, 0.5)),
         CurveFigure(
-            "7",
-            "Test accuracy against training time",
-            ALL,
-            [
-                CurvePanel("(a) {case}", Case(OCR, 100.0), "accuracy", "seconds"),
-                CurvePanel("(b) {case}", Case(LSHTC1, 1.0), "accuracy", "seconds"),
-            ],
-            is_comparison=True,
+            "7", "Test accuracy against training time", ALL,
+            [CurvePanel("(a) {case}", Case(OCR, 100.0), "accuracy", "seconds"),
+             CurvePanel("(b) {case}", Case(LSHTC1, 1.0), "accuracy", "seconds")], is_comparison=True,
         ),
-        CurveFigure(
-            "8",
-            "Without shrinking, against passes",
-            WITHOUT_SHRINKING,
-            [CurvePanel("{case}", Case(OCR, 100.0), "relative_difference", "passes")],
-        ),
+        CurveFigure("8", "Without shrinking, against passes", WITHOUT_SHRINKING,
+                    [CurvePanel("{case}", Case(OCR, 100.0), "relative_difference", "passes")]),
         convergence("digits", "Sequence labelling, built-in data", Case(DIGITS, 3.0)),
     )
-}
+}  # fmt: skip
 TABLES: Mapping[str, Sequence[Case]] = {
     "1": [Case(OCR, l1) for l1 in (50.0, 100.0, 500.0)],
     "2": [Case(LSHTC1, l1) for l1 in (0.5, 1.0, 2.0)],
@@ -595,22 +586,17 @@ app = command()
 @app.command()
 def reproduce(
     figure: Annotated[
-        list[str] | None, some_of(PAGE.names("figure"), "May be given several times; `digits` needs no data.")
+        list[str] | None, some_of(PAGE.names("figure"), f"{SEVERAL} `digits` needs no data.")
     ] = None,
     table: Annotated[list[str] | None, some_of(PAGE.names("table"), SEVERAL)] = None,
     with_theorem: Annotated[bool, typer.Option("--superlinear", help="Theorem 1 on small problems.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small parts of the data or of built-in data, short runs.")
-    ] = False,
-    max_seconds: Annotated[
-        float | None,
-        typer.Option(min=0.1, help=f"Of a single run; default: {SECONDS:g}, with --quick {QUICK_SECONDS:g}."),
-    ] = None,
+    quick: Quick = False,
+    max_seconds: RunSeconds = None,
     output: Into = Path("prox-qn-study"),
 ) -> None:
     """Measure the paper's figures and tables again; without a choice all of them."""
     with explaining():
-        paper = Paper(output, quick, max_seconds or (QUICK_SECONDS if quick else SECONDS))
+        paper = Paper(output, quick, run_seconds(max_seconds, quick))
         paper.make(figure, table, *["superlinear"] * with_theorem, left_out="figure-digits")
 
 

@@ -45,13 +45,8 @@ QUICK_NAME = "sector"
 STRENGTHS = {"amazon7": 0.01}  # C is 1 for all others
 PASSES = (1, 3, 5)
 TAUS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-TITLES = {
-    "sort": "Sort",
-    "pivot": "Pivot",
-    "bisection": "Bisection",
-    "smo": "SMO",
-    "frank-wolfe": "Frank-Wolfe",
-}
+TITLES = {"sort": "Sort", "pivot": "Pivot", "bisection": "Bisection"}
+TITLES |= {"smo": "SMO", "frank-wolfe": "Frank-Wolfe"}
 TAU = 1e-3
 NEAR = 1e-6  # certified, of the optimum that curves are drawn against
 INTRODUCTION = """\
@@ -176,11 +171,9 @@ class Paper(Publisher):
             of_data = [each for method in methods for each in run(name, items, C, method, self.n_passes)]
             of_data = [each | {"distance": (each["dual_objective"] - best) / abs(best)} for each in of_data]
             shown = DATA[name].shown
-            panels.append(
-                Panel(shown, lines_of(of_data, "method", "seconds", "accuracy"), "seconds", "test accuracy")
-            )
-            distances = lines_of(of_data, "method", "seconds", "distance")
-            panels.append(Panel(shown, distances, "seconds", "relative difference", "y"))
+            for what, label in (("accuracy", "test accuracy"), ("distance", "relative difference")):
+                lines = lines_of(of_data, "method", "seconds", what)
+                panels.append(Panel(shown, lines, "seconds", label, "y" * (what == "distance")))
             columns: dict[str, Callable[[Record], str]] = {
                 "": lambda end: end["method"],
                 "seconds": lambda end: f"{end['seconds']:.2f}",
@@ -219,9 +212,8 @@ class Paper(Publisher):
             for C in np.geomspace(1e-2, 1e2, 5).tolist():
                 for method in TOLERANCES:
                     last = run(name, items, C, method, min(self.n_passes, PASSES[-1]))[-1]
-                    records.append(
-                        {"data": name, "method": method.title, "C": C, "accuracy": last["accuracy"]}
-                    )
+                    known = {"data": name, "method": method.title, "C": C}
+                    records.append(known | {"accuracy": last["accuracy"]})
         self.against("4", "accuracy against C", records, ("C", "test accuracy"), ".4f")
 
     def against(
@@ -289,24 +281,17 @@ def reproduce(
     figure: Annotated[list[str] | None, some_of(PAGE.names("figure"), SEVERAL)] = None,
     table: Annotated[list[str] | None, some_of(PAGE.names("table"), SEVERAL)] = None,
     data: Annotated[
-        list[str] | None,
-        some_of(NAMES, "Several times; default: those here, with --quick texts like Sector's."),
+        list[str] | None, some_of(NAMES, f"{SEVERAL} Default: those here; quick: Sector.")
     ] = None,
     quick: Quick = False,
-    passes: Annotated[
-        int | None, typer.Option(min=1, help="Of figures 1 to 4; default: 30, with --quick 5.")
-    ] = None,
-    splits: Annotated[
-        int | None, typer.Option(min=1, help="Of table 2; default: 10, with --quick 2.")
-    ] = None,
+    passes: Annotated[int | None, typer.Option(min=1, help="Of figures; default: 30, quick: 5.")] = None,
+    splits: Annotated[int | None, typer.Option(min=1, help="Of table 2; default: 10, quick: 2.")] = None,
     output: Into = Path("simplex-study"),
 ) -> None:
     """Measure the paper's figures and table II again; without a choice all of them."""
+    n_splits, n_passes = splits or (2 if quick else 10), passes or (5 if quick else 30)
     with explaining():
-        paper = Paper(
-            output, data or (), quick, splits or (2 if quick else 10), passes or (5 if quick else 30)
-        )
-        paper.make(figure, table)
+        Paper(output, data or (), quick, n_splits, n_passes).make(figure, table)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,14 @@ from harness.comparing import Comparison, Ratio, Section, by_turns
 from harness.data import MADE_UP, SOURCES, UserItems, user_items
 from harness.default_sets import QUICK, SETS, TunedSet
 from harness.drawing import Panel
-from harness.measuring import microseconds, on_one_core, processor_times, quietly, seconds_of_children
+from harness.measuring import (
+    fit_seconds,
+    microseconds,
+    on_one_core,
+    processor_times,
+    quietly,
+    seconds_of_children,
+)
 from harness.options import Full, Output, Repeats, some_of
 from harness.problems import Problem, read_stored, stored
 from harness.report import Record, Table
@@ -256,9 +263,7 @@ def fit_classes(path: str, method: str) -> Record:
         if method != "hiclass":  # it knows no paths but those of all items
             model_of(method, source).fit(problem.X_train[few], y[few])
         model = model_of(method, source)
-        begin = process_time()
-        model.fit(problem.X_train, y)
-        seconds = process_time() - begin
+        seconds = fit_seconds(model, problem.X_train, y)
         predicted = np.asarray(model.predict(problem.X_test))
         if method == "cyanure":
             predicted = names[predicted.astype(int)]

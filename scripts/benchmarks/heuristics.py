@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from statistics import median
-from time import process_time
 from typing import Annotated, Any
 from unittest.mock import PropertyMock, patch
 
 import numpy as np
 from harness.comparing import Comparison, Section
 from harness.default_sets import MULTILABEL, QUICK, SETS, TunedSet, digits
-from harness.measuring import quietly, say
+from harness.measuring import fit_seconds, quietly, say
 from harness.options import Output, Quick, some_of
 from harness.problems import Problem
 from harness.report import Table, number
@@ -300,9 +299,7 @@ class Measurement:
         """Fit by default, and to NEAR."""
         with quietly():
             model = self.model()
-            begin = process_time()
-            model.fit(*self.items)
-            seconds, result = process_time() - begin, model.result_
+            seconds, result = fit_seconds(model, *self.items), model.result_
             score = self.source.score(model, self.source.items.X_test, self.source.items.y_test)
             target = self.lowest * (1.0 + NEAR)
             clock = Clock(target, most_passes=self.most_passes)

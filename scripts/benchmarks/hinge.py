@@ -27,7 +27,7 @@ import numpy as np
 import typer
 from harness.comparing import Comparison, Ratio, Section
 from harness.data import banking, newsgroups
-from harness.measuring import quietly, say
+from harness.measuring import fit_seconds, quietly, say
 from harness.options import Output, Repeats, some_of
 from harness.problems import Problem
 from harness.report import Record, Table, median, shown
@@ -114,10 +114,8 @@ def liblinear(X: Any, y: Any, C: float, tolerances: Sequence[float]) -> Points:
     points = []
     for tol in tolerances:
         model = LinearSVC(C=C, tol=tol, verbose=1, random_state=0, **settings)
-        with written() as output, quietly():
-            started = time.process_time()
-            model.fit(X, y)
-            seconds = time.process_time() - started
+        with written() as output:
+            seconds = fit_seconds(model, X, y)
         points.append((seconds, -float(re.findall(r"Objective value = (\S+)", output[0])[-1]) / C))
     return points
 
@@ -155,11 +153,10 @@ def measure_kernel(C: float, turns: int) -> Record:
     machines: dict[str, list[Record]] = {name: [] for name in makers}
     for turn, (name, make) in product(range(turns), makers.items()):
         say(f"  {name}, turn {turn + 1}")
-        started = time.process_time()
-        model = make().fit(X[chosen], y[chosen])
-        trained = time.process_time()
+        model = make()
+        seconds, trained = fit_seconds(model, X[chosen], y[chosen]), time.process_time()
         accuracy = float(model.score(X_test, y_test))
-        costs = {"train": trained - started, "predict": time.process_time() - trained}
+        costs = {"train": seconds, "predict": time.process_time() - trained}
         machines[name].append(costs | {"n_support": len(model.support_), "accuracy": accuracy})
     return {"data": problem.fingerprint, "machines": machines}
 
@@ -220,9 +217,7 @@ def measure_chain(loss: str, l2: float, tol: float) -> Record:
     model = ChainCRF(l1=0, l2=l2, loss=loss, tol=tol, stop="certificate", n_threads=1, max_iter=2000)
     with quietly():
         clone(model).set_params(tol=0.5).fit(X[:200], y[:200])  # compiles
-    started = time.process_time()
-    result = model.fit(X[:n_train], y[:n_train]).result_
-    seconds = time.process_time() - started
+    seconds, result = fit_seconds(model, X[:n_train], y[:n_train]), model.result_
     validation, test = model.score(X[n_train:], y[n_train:]), model.score(X_test, problem.y_test)
     costs = {"data": problem.fingerprint, "seconds": seconds, "passes": result.passes, "gap": result.gap}
     return costs | {"validation": validation, "test": test}

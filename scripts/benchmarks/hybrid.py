@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from time import process_time
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import scipy.sparse as sp
 from harness import data
 from harness.comparing import Comparison, Section
 from harness.data import Texts
-from harness.measuring import quietly
+from harness.measuring import fit_seconds, quietly
 from harness.options import Output, Repeats, some_of
 from harness.problems import Problem
 from harness.report import Record, Table, median
@@ -187,6 +186,4 @@ def fitted(model: Any, X: Any, y: Any) -> float:
     with quietly():
         few = np.arange(min(FEW, len(y)))
         model.fit(X[few], [y[i] for i in few])
-        begin = process_time()
-        model.fit(X, y)
-        return process_time() - begin
+    return fit_seconds(model, X, y)

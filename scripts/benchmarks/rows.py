@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from time import process_time
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import typer
 from harness import data
 from harness.comparing import Comparison, Ratio, Results, Section
 from harness.judging import Verdict, judge, weights_of
-from harness.measuring import quietly, run_alone, run_within, say
+from harness.measuring import fit_seconds, quietly, run_alone, run_within, say
 from harness.options import Output, Repeats, some_of
 from harness.problems import Problem, Run, read_stored, stored
 from harness.report import Record, Table, median, number, shown
@@ -190,9 +189,7 @@ def cyanure_seconds(path: str, task: Task, limit: float) -> float | None:
     while seconds <= limit:
         n_epochs = int(epochs)
         model = Classifier(**settings, max_iter=n_epochs, duality_gap_interval=n_epochs)
-        begin = process_time()
-        model.fit(X, codes)
-        seconds, epochs = process_time() - begin, GROWTH * epochs + 1
+        seconds, epochs = fit_seconds(model, X, codes), GROWTH * epochs + 1
         table = model.coef_ if model.coef_.shape[0] == len(problem.classes) else model.coef_.T
         objective = task.verdict(problem, table).objective
         say(f"  cyanure: {n_epochs} epochs, {seconds:.2f} s, {objective / task.optimum - 1:.1e} above")

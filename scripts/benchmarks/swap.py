@@ -10,14 +10,13 @@ from __future__ import annotations
 from functools import partial
 from importlib import import_module
 from itertools import product
-from time import process_time
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from harness.comparing import Comparison, Ratio, Section, by_turns
 from harness.data import CHUNKED, MADE_UP, SOURCES, UserItems, user_items
-from harness.measuring import on_one_core, quietly
+from harness.measuring import fit_seconds, on_one_core, quietly
 from harness.options import Full, Output, Repeats, some_of
 from harness.problems import Problem, read_stored, stored
 from harness.report import Record, Table, median
@@ -42,9 +41,7 @@ def train(path: str, library: str, n_iterations: int, is_chunked: bool) -> Recor
         few = CRF(**TUTORIAL, max_iterations=n_iterations).fit(items.X[:FEW], items.y[:FEW])
         few.predict(items.X_test[:1])
         model = CRF(**TUTORIAL, max_iterations=n_iterations)
-        began = process_time()
-        model.fit(items.X, items.y)
-        seconds = process_time() - began
+        seconds = fit_seconds(model, items.X, items.y)
         predicted = [list(labels) for labels in model.predict(items.X_test)]
     right = np.concatenate(predicted) == np.concatenate(items.y_test)
     f1 = float(chunk_f1_score(items.y_test, predicted) if is_chunked else np.mean(right))

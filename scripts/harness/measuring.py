@@ -117,6 +117,14 @@ def processor_times(task: Callable[[], object], repeats: int, warm_ups: int = 1)
     return times[warm_ups:]
 
 
+def fit_seconds(model: Any, *data: Any) -> float:
+    """Fit a model to the data, without warnings, and return processor seconds."""
+    with quietly():
+        begin = process_time()
+        model.fit(*data)
+        return process_time() - begin
+
+
 def microseconds(task: Callable[[Any], object], items: Iterable[Any]) -> float:
     """The median processor time of a call with one item, in microseconds: of all items, or of those of a second."""
     times: list[int] = []

@@ -44,6 +44,16 @@ def as_options(**given: Any) -> str:
 Into = Annotated[Path, typer.Option(help="The folder to write into.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Small parts of the data or built-in data, short runs.")]
 
+RunSeconds = Annotated[
+    float | None, typer.Option(min=0.1, help="Of a single run; default: 300, with --quick 0.2.")
+]
+
+
+def run_seconds(chosen: float | None, is_quick: bool) -> float:
+    """The limit of a single run of a study."""
+    return chosen or (0.2 if is_quick else 300.0)
+
+
 # Of benchmarks.
 Output = Annotated[
     Path | None,

@@ -62,11 +62,8 @@ class Problem:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the training labels in their order, 64 hex digits: says whether it is the same split."""
-        items = (
-            self.y_train
-            if self.is_chain
-            else np.asarray(self.y_train).reshape(len(self.y_train), -1).tolist()
-        )
+        table = () if self.is_chain else np.asarray(self.y_train).reshape(len(self.y_train), -1).tolist()
+        items = self.y_train if self.is_chain else table
         lines = (" ".join(map(str, labels)) for labels in items)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 

@@ -107,13 +107,10 @@ def pivot(
     """Values of `down` by rows and of `across` by columns, a record a cell; empty where there is none."""
     cells = {(each[down], each[across]): cell(each) for each in records}
     names = distinct(records, across)
-    rows = [
-        [
-            f"{place:g}" if isinstance(place, float | int) else place,
-            *(cells.get((place, n), "") for n in names),
-        ]
-        for place in distinct(records, down)
-    ]
+    rows = []
+    for place in distinct(records, down):
+        head = f"{place:g}" if isinstance(place, float | int) else place
+        rows.append([head, *(cells.get((place, name), "") for name in names)])
     return Table(title, [down, *map(str, names)], rows, notes)
 
 
@@ -154,13 +151,8 @@ def commit() -> str:
     git = ["git", "-C", str(Path(__file__).parents[2])]
     settings: dict[str, Any] = {"capture_output": True, "text": True}
     number = subprocess.run([*git, "rev-parse", "HEAD"], **settings).stdout.strip()
-    code = [
-        "crfqn",
-        "scripts",
-        "models",
-        "data",
-        "pyproject.toml",
-    ]  # not the results and pages that are made of it
+    # Not the results and pages that are made of it.
+    code = ["crfqn", "scripts", "models", "data", "pyproject.toml"]
     changed = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no", "--", *code], **settings)
     return number + "+" * bool(changed.stdout)
 

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from harness.default_sets import ALL_SETS, MULTILABEL, QUICK, SETS, VARIED, TunedSet
-from harness.measuring import quietly, say
+from harness.measuring import fit_seconds, quietly, say
 from harness.options import SEVERAL, Into, Quick, some_of
 from harness.pages import PAGE, explaining, facts
 from harness.problems import take
@@ -211,16 +211,12 @@ class Publisher:
 
     def fit(self, source: TunedSet, chosen_by: str, strength: Any) -> Record:
         """Train on all training items from zero weights, with the default settings otherwise."""
-        begin, items = time.process_time(), source.items
+        items = source.items
         l2 = self.l2_share * strength if chosen_by == "validation" else 0.0  # the defaults have none
-        with quietly():
-            model = source.model(**source.strengths(strength, l2)).fit(items.X_train, items.y_train)
-        seconds = time.process_time() - begin
-        test, used = (
-            source.score(model, items.X_test, items.y_test),
-            float(getattr(model, f"{source.varied}_")),
-        )
-        record = {"chosen_by": chosen_by, "strength": used, "test": test}
+        model = source.model(**source.strengths(strength, l2))
+        seconds = fit_seconds(model, items.X_train, items.y_train)
+        test, used = source.score(model, items.X_test, items.y_test), getattr(model, f"{source.varied}_")
+        record = {"chosen_by": chosen_by, "strength": float(used), "test": test}
         return record | {"n_nonzero": model.result_.n_nonzero, "seconds": seconds}
 
     def publish(self) -> None:
