@@ -179,7 +179,7 @@ def test_libraries_below_the_estimators_are_few(imports):
 
 
 # How code is compiled and kept, how threads are started for it, and a type that numba has to be told about.
-AROUND_KERNELS = {f"kernels.{name}" for name in ("numba_internals", "thread_group")}
+AROUND_KERNELS = {f"kernels.{name}" for name in ("numba_internals", "second_process", "thread_group")}
 
 
 def is_kernel(name: str) -> bool:

@@ -83,7 +83,7 @@ def check_gazetteers(lists: object) -> dict[str, tuple[str, ...]]:
 
 def cut_entries(entries: Sequence[str], tokenizer: Tokenizer) -> tuple[str, ...]:
     """Return entries, each once, as their words with single blanks between; InputError for one without words."""
-    known = tokenizer.abbreviations  # of which lists in small letters have others
+    known = tokenizer.abbreviations  # lists in small letters have them in small letters
     tokenizer = tokenizer._replace(abbreviations=known.union(map(str.lower, known)))
     cut = [" ".join(entry[start:stop] for start, stop in tokenizer.spans(entry)) for entry in entries]
     if "" in cut:

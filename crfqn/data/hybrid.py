@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
-from pathlib import Path
-from typing import Any, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +18,9 @@ from crfqn.data.inputs import ItemsLike
 from crfqn.data.items import Items, check_values, locate, positions_of
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe, place_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Features(Items):

@@ -28,6 +28,9 @@ INTERPOLATION_MARGIN = 0.1
 SLOPE_RULE_LIMIT = 1e-6
 # Smallest s'y, as a fraction of |s| |y|: a pair below it would make the metric indefinite. A numerical guard.
 MIN_COSINE = 1e-8
+# Smallest number with all digits of float64, in nats: a pair with less curvature is rounding, and its inverse
+# overflows.
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 Outcome = TypeVar("Outcome")
 
@@ -139,5 +142,5 @@ def unit_length(steepest: Vector) -> float:
 
 
 def has_curvature(s: Vector, y: NDArray[np.floating], min_cosine: float = MIN_COSINE) -> bool:
-    """Return whether a secant pair keeps the metric positive definite."""
-    return bool(s @ y > min_cosine * np.sqrt((s @ s) * (y @ y)))
+    """Return whether a secant pair keeps the metric positive definite, and has more curvature than rounding."""
+    return bool(s @ y > max(min_cosine * np.sqrt((s @ s) * (y @ y)), SMALLEST_NORMAL))

@@ -223,7 +223,8 @@ def accepted(
 
 
 def newton_check(seen: ScreenedPoint, tol: float, max_directions: int) -> tuple[ScreenedPoint, float]:
-    """Return the lowest point found from a screened one, and the decrease, relative to the objective there.
+    """Return the lowest point found from a screened one, and the decrease, relative to the objective there; infinite
+    if that is 0.
 
     The check continues while a step decreases the objective by more than the fraction `tol` of it, or by
     `TOL_OF_NEWTON_STEPS` times that if the Krylov space is the whole space. A direction takes a pass over the data.
@@ -238,7 +239,7 @@ def newton_check(seen: ScreenedPoint, tol: float, max_directions: int) -> tuple[
         before, seen = seen.value, trial
         if before - seen.value <= min_decrease:
             break
-    return seen, (first - seen.value) / abs(seen.value)
+    return seen, (first - seen.value) / abs(seen.value) if seen.value != 0 else np.inf
 
 
 def lower_point(seen: ScreenedPoint, max_directions: int, min_decrease: float) -> ScreenedPoint | None:

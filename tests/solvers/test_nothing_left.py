@@ -80,3 +80,22 @@ class TestNothingLeft:
         objective = build_objective(features, Link(Shifted(), np.ascontiguousarray(targets.T)))
         result = minimize(objective, ElasticNet(l2=1e-3), FISTA(), Run(tol=1e-6, max_iter=200))
         assert result.value < -10.0
+
+
+@pytest.mark.parametrize("solver", ["auto", "l-bfgs"])
+def test_an_objective_of_exactly_zero_is_the_optimum(solver):
+    """Features without a penalty separate the items, and the squared hinge of margins above 1 is exactly 0."""
+    factors = [0.0, 1.0, 2.0, 0.0]
+    model = MulticlassClassifier(
+        penalty="l2", l2=1e-5, loss="multitask-squared-hinge", penalty_factors=factors, solver=solver, tol=0.1
+    )
+    n_exact = 0
+    for seed in range(10):
+        x = np.random.default_rng(seed).normal(size=(3, 4))
+        result = model.fit(x, [0, 1, 2]).result_
+        assert result.value < 1e-3
+        n_exact += result.value == 0
+        if result.value == 0:
+            assert (result.status, result.gap) == (Status.CONVERGED, 0.0)
+            assert model.predict(x).tolist() == [0, 1, 2]
+    assert n_exact > 0
