@@ -33,7 +33,7 @@ from crfqn.errors import CrfqnError, InputError
 from crfqn.papers.agarwal2014.gls import Factor
 from crfqn.solvers.dual.decomposition import SUB_SOLVERS, DualDecomposition
 
-SECONDS = 0.05
+SECONDS = 0.02
 HANGS = 30.0  # seconds beyond the limit
 
 FLAT_DATA = {
