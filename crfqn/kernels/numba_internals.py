@@ -71,12 +71,12 @@ class KernelCompiler(Compiler):
     """Numba's compiler without passes that change nothing here, and without garbage collection, which would visit all
     objects repeatedly and free nothing."""
 
-    library_class = KernelLibrary
+    code_class = KernelLibrary
 
     def define_pipelines(self):
         """Return numba's passes that are needed, which write to a library of this compiler's class."""
         codegen = self.state.targetctx.codegen()
-        library = self.state["library"] = self.library_class(codegen, self.state.func_id.func_qualname)
+        library = self.state["library"] = self.code_class(codegen, self.state.func_id.func_qualname)
         library.enable_object_caching()
         library.counts_references = self.state.flags.nrt
         pipelines = super().define_pipelines()
@@ -131,7 +131,7 @@ class LinkedLibrary(KernelLibrary):
 class LinkedCompiler(KernelCompiler):
     """The compiler of functions that only kernels call."""
 
-    library_class = LinkedLibrary
+    code_class = LinkedLibrary
 
 
 # --------------------------------------------------------------------------------------------------- Cache on disk

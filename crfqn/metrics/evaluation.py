@@ -91,7 +91,7 @@ class Scores:
 
     def as_json(self) -> dict[str, Any]:
         """Return the scores of this kind of items as JSON values."""
-        others = {"hierarchy"} if self.n_positions else {"n_positions", "item_accuracy", "chunks"}
+        others = {"n_positions", "item_accuracy", "chunks"} if self.n_positions is None else {"hierarchy"}
         others |= {"scheme"} if self.n_unknown else {"scheme", "n_unknown"}
         return {name: value for name, value in asdict(self).items() if name not in others}
 
