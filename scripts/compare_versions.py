@@ -40,15 +40,14 @@ sets, known = {}, SETS | MULTILABEL | QUICK
 for line in sys.stdin:
     name, settings = json.loads(line)
     source = sets.get(name) or known[name]()
-    if name in MULTILABEL:
-        source = source.varying("group_l1")
     sets = {name: source}
+    strengths = {"group_l1": "auto"} if name in MULTILABEL else {"l1": "auto", "l2": 0.0}
     X, y = source.items.X_train, source.items.y_train
     if settings is None:
-        source.model(**source.strengths("auto"), n_threads=1, max_iter=3).fit(X[:30], y[:30])
+        source.model(**strengths, n_threads=1, max_iter=3).fit(X[:30], y[:30])
         print("{}", flush=True)
         continue
-    model = source.model(**source.strengths("auto"), n_threads=1, **settings)
+    model = source.model(**strengths, n_threads=1, **settings)
     begin = time.process_time()
     model.fit(X, y)
     seconds, result = time.process_time() - begin, model.result_

@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.datasets import load_digits, load_svmlight_file
+from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import label_ranking_average_precision_score
 
-from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, Sequences, TaxonomyCRF
+from crfqn import ChainCRF, MulticlassCRF, MultilabelRanker, Sequences, TaxonomyCRF
 from crfqn.data.files import text_lines
 from crfqn.datasets import dataset
-from crfqn.errors import DataUnavailableError, InputError
+from crfqn.errors import DataUnavailableError
 from crfqn.metrics import chunk_f1_score
 from harness import data
 from harness.data import CHUNKED, Texts, entity_texts
@@ -31,7 +31,6 @@ from harness.problems import Problem
 TEST_EVERY = 5  # of digits the items 4, 9, ... are for testing
 MNIST_ITEMS = 10_000
 CHUNKS, ACCURACY, RANKS = "F1 of chunks", "accuracy", "label ranking average precision"
-VARIED = ("l1", "group_l1", "l2")  # the strengths that there are curves of
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,31 +38,12 @@ class TunedSet:
     """A set: its items, the class of the estimator and its parameters besides the strengths.
 
     measure : CHUNKS, ACCURACY or RANKS
-    varied : one of VARIED
     """
 
     items: Problem
     estimator: type
     settings: dict[str, Any] = field(default_factory=dict)
     measure: str = ACCURACY
-    varied: str = "l1"
-
-    def varying(self, varied: str) -> TunedSet:
-        """The set with another strength that varies; for rows of weights, the estimator whose penalty they are."""
-        if varied == "group_l1" and self.estimator not in (MulticlassCRF, MultilabelRanker):
-            kind = self.estimator.__name__
-            raise InputError(f"group_l1: expected a set of flat labels, got one for {kind}")
-        if varied != "group_l1" and self.estimator is MultilabelRanker:
-            message = "expected a set of one label an item; of several there is group_l1 only"
-            raise InputError(f"{varied}: {message}")
-        rows = varied == "group_l1" and self.estimator is MulticlassCRF
-        return replace(self, varied=varied, estimator=MulticlassClassifier if rows else self.estimator)
-
-    def strengths(self, strength: Any, l2: float = 0.0) -> dict[str, Any]:
-        """The parameters of a strength that varies; l2 besides an l1."""
-        if self.varied == "l2":
-            return {"l1": 0.0, "l2": strength}
-        return {"l1": strength, "l2": l2} if self.varied == "l1" else {"group_l1": strength}
 
     def model(self, **settings: Any) -> Any:
         return self.estimator(**self.settings, **settings)
@@ -110,29 +90,6 @@ def tree_of_recipe(name: str) -> TunedSet:
     """A recipe's items in their taxonomy: LSHTC1, Task 1 (word counts by their largest, 2387 nodes), ImageCLEF (97)."""
     items = Problem.of_recipe(f"models/{name}")
     return TunedSet(items, TaxonomyCRF, {"taxonomy": items.taxonomy})
-
-
-def dna() -> TunedSet:
-    """Splice junctions of DNA, 180 binary features and 3 classes, from the folder `libsvm_dna` below CRFQN_DATA."""
-    parts: list[Any] = []
-    for name in ("dna.scale.gz", "dna.scale.t.gz"):
-        parts += load_svmlight_file(str(data.below_data("libsvm_dna", name)), n_features=180)
-    return TunedSet(Problem(*parts), MulticlassCRF)
-
-
-def intents(n_classes: int = 150, n_items: int = 12, n_words: int = 3000) -> TunedSet:
-    """Made-up short questions of many classes, TF-IDF: words of the class, of another one for a tenth, and any."""
-    random = np.random.default_rng(0)
-    frequency = 1.0 / np.arange(1, n_words + 1)
-    frequency /= frequency.sum()
-    topics = [random.choice(n_words, 8, replace=False) for _ in range(n_classes)]
-    split: list[Any] = []
-    for n in (n_items, 10):
-        y = np.repeat(np.arange(n_classes), n)
-        topic = [topics[random.integers(n_classes) if random.random() < 0.1 else label] for label in y]
-        words = [[*random.choice(of_class, 3), *random.choice(n_words, 6, p=frequency)] for of_class in topic]
-        split += [[" ".join(f"w{word}" for word in each) for each in words], y]
-    return TunedSet(data.vectorised(Problem(*split), TfidfVectorizer()), MulticlassCRF)
 
 
 def mnist() -> TunedSet:
@@ -219,16 +176,13 @@ SETS: dict[str, Callable[[], TunedSet]] = {
     "digits": digits,
     "leukemia": lambda: TunedSet(data.leukemia(), MulticlassCRF),
 }
-# Several labels an item: for group_l1 alone.
+# Several labels an item.
 MULTILABEL: dict[str, Callable[[], TunedSet]] = {
     "yeast": lambda: TunedSet(read_mulan("yeast"), MultilabelRanker, measure=RANKS),
     "bibtex": lambda: TunedSet(read_mulan("bibtex"), MultilabelRanker, measure=RANKS),
 }
-# Few and many classes.
-MANY_OR_FEW: dict[str, Callable[[], TunedSet]] = {"dna": dna, "intents": intents}
 # Small parts of what comes with scikit-learn, for --quick.
 QUICK: dict[str, Callable[[], TunedSet]] = {
     "few-digits": lambda: digits(240),
     "few-strings": lambda: strings_of_digits(60),
 }
-ALL_SETS = SETS | MULTILABEL | MANY_OR_FEW | QUICK

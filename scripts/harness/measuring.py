@@ -83,10 +83,10 @@ def peak_memory() -> int:
     return largest if sys.platform == "darwin" else largest * 1024
 
 
-def resident_memory(pids: Iterable[int] = ()) -> int:
-    """The resident size of some processes together, by default of this one, in bytes (Linux)."""
-    files = [Path(f"/proc/{pid}/statm") for pid in pids] or [Path("/proc/self/statm")]
-    return sum(int(file.read_text().split()[1]) for file in files) * os.sysconf("SC_PAGE_SIZE")
+def resident_memory() -> int:
+    """The resident size of this process, in bytes (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def processes_below(pid: int | None = None) -> set[int]:

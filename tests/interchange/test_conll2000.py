@@ -1,7 +1,4 @@
-"""Exchange with CRFsuite on sentences of CoNLL-2000: only where CRFQN_DATA names the folder with the data.
-
-`scripts/measure.py exchange` does the same for a model of the whole training part.
-"""
+"""Exchange with CRFsuite on sentences of CoNLL-2000: only where CRFQN_DATA names the folder with the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Studies of papers and of default strengths, quick runs end to end: what they write, and its numbers recomputed.
+"""Studies of papers, quick runs end to end: what they write, and its numbers recomputed.
 
 What the scripts measure is not looked at here, but that they write what they have measured. Theorem 1 is the exception:
 it is checked, on one problem.
@@ -29,7 +29,6 @@ from harness.data import DATA, QUICK_SHAPE, Source
 from harness.drawing import Panel
 from harness.pages import Folder, Optimum, Page
 from harness.report import shown
-from measurements import defaults
 from problems import make_problem
 from reproduce_fbpd import FISTA, LOSSES, PENALTIES, ByChange
 from reproduce_prox_qn import FIGURES, METHOD, PEER, TABLES, WithoutShrinking, converge
@@ -103,7 +102,6 @@ WRITERS = {
     "fbpd": write_fbpd,
     "simplex": write_simplex,
     "least squares": lambda path: quickly("reproduce_least_squares", path),
-    "defaults": lambda path: quickly("measure", path, "defaults"),
 }
 
 
@@ -302,52 +300,6 @@ def test_errors_are_low_and_on_the_page(study):
         assert f"{float(row['error']):.2f}" in page
 
 
-@of("defaults")
-def test_a_set_has_its_curve_and_three_fits_and_the_page_all_sets_and_rules(study):
-    record = json.loads((study[1] / "few-digits.json").read_text(encoding="utf-8"))
-    curve = defaults.Curve(**record["curve"])
-    strengths = curve.column("strength")
-    assert (np.diff(strengths) < 0).all()
-    assert strengths[0] == pytest.approx(curve.largest / 16)
-    assert (np.diff(curve.column("n_nonzero")) > 0).all()
-    fits = {fit["chosen_by"]: fit for fit in record["fits"]}
-    assert [*fits] == ["validation", "one", "auto"]
-    assert fits["validation"]["strength"] == curve.tuned["strength"]
-    assert fits["one"]["strength"] == 1.0
-    # A fifth more items than the curve has: the noise of dense features grows as the root of their number.
-    assert fits["auto"]["strength"] == pytest.approx(0.1 * curve.noise * np.sqrt(240 / 192), rel=0.05)
-    assert fits["auto"]["test"] > fits["validation"]["test"] - 2.0
-    assert 50 < fits["one"]["test"] < 100
-    page = (study[1] / "page.md").read_text(encoding="utf-8")
-    sets, rules = ("few-digits", "few-strings"), ("noise of gradients", "largest useful strength")
-    assert all(words in page for words in (*sets, *rules, "each set left out once"))
-
-
-def test_sets_without_the_strength_are_left_out_of_all(tmp_path):
-    options = "--strength", "group_l1", "--seconds", "1", "--output", str(tmp_path)
-    result = run("measure", "defaults", "--quick", *options)
-    assert result.exit_code == 0, result.output
-    assert [each.name for each in tmp_path.glob("*.json")] == ["few-digits-group_l1.json"]
-    assert run("measure", "defaults", "--data", "few-strings", *options).exit_code == 2
-
-
-def test_a_rule_is_judged_on_sets_that_did_not_choose_its_constant():
-    """Two sets are best at a tenth of the noise; at the third any constant of theirs loses all."""
-
-    def curve(noise, tests):
-        """Validation and test alike, at strengths 1, 1/10, ..."""
-        rows = [{"strength": 0.1**i, "validation": test, "test": test} for i, test in enumerate(tests)]
-        return defaults.Curve(f"{noise}", "ChainCRF", "accuracy", "l1", 10, 2, 100.0, noise, 1.0, rows)
-
-    sets = [curve(1.0, [80, 90, 80]), curve(0.1, [70, 80, 90]), curve(1.0, [90, 50, 40])]
-    rule = defaults.Rule("noise", lambda each: each.noise)
-    constants, losses = zip(*rule.left_out(sets), strict=True)
-    assert constants[2] == pytest.approx(0.1, rel=0.05)
-    assert losses[2] == pytest.approx(40, rel=0.05)
-    constant, _ = rule.best(sets[:2])
-    assert constant == pytest.approx(0.1, rel=0.05)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -370,12 +322,6 @@ def test_a_wrong_choice_and_data_that_is_not_here(words, message, tmp_path):
     assert result.exit_code == (2 if is_choice else 3)
     assert message in " ".join(result.output.replace("│", " ").split())
     assert script == "fbpd" or not (tmp_path / "out").exists()
-
-
-def test_defaults_say_which_data_is_missing(tmp_path):
-    result = run("measure", "defaults", "--data", "dutch", "--output", str(tmp_path))
-    assert result.exit_code == 3
-    assert "dutch-upos" in result.output
 
 
 @pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (RuntimeError, 1)])
