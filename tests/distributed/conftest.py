@@ -1,4 +1,7 @@
-"""Clusters that the tests share: one of worker processes, and workers within this process."""
+"""Clusters that the tests of this folder share: one of worker processes, and workers within this process.
+
+They end with the folder: their clocks and monitors would take a fifth of a core from all tests after them.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from sharded_problems import connected
 QUIET = {
     "distributed.comm.timeouts.connect": "10s",
     "distributed.deploy.lost-worker-timeout": "1h",  # on a busy machine it takes a killed process long to come back
+    "distributed.worker.profile.enabled": False,  # a hundred times a second
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def threads():
     """A client of two workers that are threads of this process."""
     with (
@@ -24,7 +28,7 @@ def threads():
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def processes():
     """A client of two worker processes."""
     with dask.config.set(QUIET), connected(n_workers=2, processes=True) as cluster, Client(cluster) as client:

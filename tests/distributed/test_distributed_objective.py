@@ -280,7 +280,7 @@ def end_workers(cluster, client):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("wait", [0.0, 1.5])
+@pytest.mark.parametrize("wait", [0.0, 0.3])
 def test_without_a_worker_there_is_an_error(wait):
     from distributed import Client
     from sharded_problems import connected
@@ -309,7 +309,7 @@ def test_a_worker_that_comes_during_the_wait_changes_no_bit():
             if state.iteration == 2 and not lost:
                 lost.append(list(client.nthreads()))
                 end_workers(cluster, client)
-                Timer(1.5, cluster.scale, [2]).start()
+                Timer(0.5, cluster.scale, [2]).start()
             return False
 
         found = minimize(shared, ElasticNet(0.5), ProxQN(), Run(callback=replace_late, **SMALL))
