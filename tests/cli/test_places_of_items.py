@@ -45,8 +45,8 @@ STRENGTHS = ("--l1", 0.1, "--l2", 0.1)
 COMMANDS = {
     "train": ("train", "-o", "m.crfqn", *STRENGTHS),
     "cv": ("cv", "--folds", 3, *STRENGTHS),
-    "path": ("path", "--holdout", 0.2),
-    "path --cv": ("path", "--cv", 3),
+    "path": ("path", "--values", 3, "--holdout", 0.2),
+    "path --cv": ("path", "--values", 3, "--cv", 3),
 }
 
 

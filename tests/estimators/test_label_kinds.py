@@ -33,7 +33,7 @@ FLAT = {
     "ranker": lambda: MultilabelRanker(),
     "calibrated": lambda: CalibratedLeastSquares(),
     "generalized": lambda: GeneralizedLeastSquares(),
-    "stagewise": lambda: StagewiseRegression(),
+    "stagewise": lambda: StagewiseRegression(batch_size=20, max_iter=2),
     "online": lambda: MulticlassCRF(l1=0.1, solver="averaged-perceptron"),
 }
 flat = pytest.mark.parametrize("make", FLAT.values(), ids=FLAT)

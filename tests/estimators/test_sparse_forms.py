@@ -1,5 +1,7 @@
 """Every estimator on a sparse matrix of every form: the same model and predictions, and the matrix left as it was."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -73,7 +75,7 @@ ITEMS = {
     "ranker": lambda: MultilabelRanker(),
     "calibrated": lambda: CalibratedLeastSquares(),
     "generalized": lambda: GeneralizedLeastSquares(),
-    "stagewise": lambda: StagewiseRegression(),
+    "stagewise": lambda: StagewiseRegression(batch_size=20, max_iter=2),
 }
 forms = pytest.mark.parametrize("make", FORMS.values(), ids=FORMS)
 
@@ -89,13 +91,23 @@ def check_unchanged(matrix, before):
         assert getattr(matrix, name).dtype == array.dtype
 
 
+@pytest.fixture(scope="module")
+def canonical_fits():
+    """The models of the features as a canonical matrix, by name and by whether they learn sets; fitted once."""
+
+    @cache
+    def fit(name, are_sets=False):
+        return ITEMS[name]().fit(sp.csr_array(DENSE), SETS if are_sets else Y)
+
+    return fit
+
+
 @forms
-@pytest.mark.parametrize("estimator", ITEMS.values(), ids=ITEMS)
-def test_items(estimator, make, tmp_path):
-    expected = estimator().fit(sp.csr_array(DENSE), Y)
-    X = make()
+@pytest.mark.parametrize("name", ITEMS)
+def test_items(name, make, canonical_fits, tmp_path):
+    expected, X = canonical_fits(name), make()
     before = contents(X)
-    model = estimator().fit(X, Y)
+    model = ITEMS[name]().fit(X, Y)
     scores = expected.decision_function(sp.csr_array(DENSE))
     np.testing.assert_allclose(model.decision_function(sp.csr_array(DENSE)), scores, atol=1e-8)
     np.testing.assert_allclose(expected.decision_function(X), scores, atol=1e-8)
@@ -109,8 +121,8 @@ def test_items(estimator, make, tmp_path):
 
 @forms
 @pytest.mark.parametrize("name", ["ranker", "calibrated", "stagewise"])
-def test_label_sets(name, make):
-    expected, X = ITEMS[name]().fit(sp.csr_array(DENSE), SETS), make()
+def test_label_sets(name, make, canonical_fits):
+    expected, X = canonical_fits(name, are_sets=True), make()
     before = contents(X)
     model = ITEMS[name]().fit(X, SETS)
     scores = expected.decision_function(DENSE)

@@ -32,7 +32,7 @@ from crfqn.structures.chain import Chain
 pytestmark = pytest.mark.usefixtures("compiled")
 
 PROBLEMS = {
-    "chain": make_problem(4, n_items=30, n_features=25, longest=9),
+    "chain": make_problem(4, n_items=15, n_features=25, longest=9),
     "real": make_problem(3, n_items=20, longest=12, is_binary=False),
     "weighted": replace(make_problem(6), weights=np.array([0.5, 3, 1, 2, 0.1, 1, 1, 7, 0, 2, 0.3, 1])),
     "length 1": make_problem(5, n_items=30, longest=1),

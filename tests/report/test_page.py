@@ -89,9 +89,9 @@ def test_nasty_names_are_shown_as_they_are(pages):
     assert IMAGE in "".join(Outline(pages["taxonomy"].read_text("utf-8")).data)
 
 
-def test_the_same_model_gives_the_same_page(cases):
+def test_the_same_model_gives_the_same_page(cases, pages):
     case = cases["chain"]
-    assert make_report(case.model, (case.X, case.y)) == make_report(case.model, (case.X, case.y))
+    assert make_report(case.model, (case.X, case.y)) == pages["chain"].read_text("utf-8")
 
 
 def test_settings_are_shown_as_they_were_used():
@@ -207,7 +207,7 @@ class TestErrors:
             100
         ]
 
-    def test_an_item_is_explained_by_the_terms_between_its_label_and_the_runner_up(self, cases):
+    def test_an_item_is_explained_by_the_terms_between_its_label_and_the_runner_up(self, cases, pages):
         case = cases["flat"]
         scores = case.model.decision_function(case.X)
         for error in self.errors(case, 3):
@@ -215,9 +215,9 @@ class TestErrors:
             why = position.explanation
             assert str(why.label) == position.predicted
             assert sum(term.value for term in why.terms) + why.rest == pytest.approx(row[-1] - row[-2])
-        assert "Why this label and not the runner-up" in make_report(case.model, (case.X, case.y))
+        assert "Why this label and not the runner-up" in pages["flat"].read_text("utf-8")
 
-    def test_wrong_positions_of_a_sequence_are_explained_as_by_the_model(self, cases):
+    def test_wrong_positions_of_a_sequence_are_explained_as_by_the_model(self, cases, pages):
         case = cases["images"]
         errors = self.errors(case, 3)
         for error in errors:
@@ -225,7 +225,7 @@ class TestErrors:
             for t, position in enumerate(error.positions):
                 assert position.explanation == (expected[t] if position.is_wrong else None)
         assert errors[0].positions[-1].explanation.terms
-        assert "Why these labels and not the runners-up" in make_report(case.model, (case.X, case.y))
+        assert "Why these labels and not the runners-up" in pages["images"].read_text("utf-8")
 
     def test_margins_have_no_marginals(self, cases):
         case = cases["images"]
@@ -385,16 +385,15 @@ class TestSpans:
         assert "labels are read as BIOES" in text
         assert "F1 of spans 0.8000 of 3 spans" in text  # 2 right of 2 found and 3 given
 
-    def test_none_for_other_labels(self, cases):
-        case = cases["chain"]
-        assert "span-table" not in make_report(case.model, (case.X, case.y))
+    def test_none_for_other_labels(self, pages):
+        assert "span-table" not in pages["chain"].read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", ["chain", "taxonomy", "flat"])
-def test_reliability_before_and_after_the_temperature(cases, name):
+def test_reliability_before_and_after_the_temperature(cases, pages, name):
     case = cases[name]
     model = copy(case.model)
-    plain = "".join(Outline(make_report(model, (case.X, case.y))).data)
+    plain = "".join(Outline(pages[name].read_text("utf-8")).data)
     (before,) = re.findall(r"calibration error[^:]*: (\d\.\d{4})\.", plain)
     calibrated = "".join(Outline(make_report(model.calibrate(temperature=3), (case.X, case.y))).data)
     ((after, again),) = re.findall(
