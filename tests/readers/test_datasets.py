@@ -11,6 +11,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 from problems import ends_within
 
@@ -419,14 +420,38 @@ def test_real_letters(monkeypatch, name):
     assert ocr.load().digest() == ocr.content.sha256
 
 
+def check_newsgroups(documents):
+    assert (documents.n_items, documents.n_train, len(documents.distinct_labels())) == (18_846, 11_314, 20)
+    assert documents.labels[: documents.n_train] == sorted(documents.labels[: documents.n_train])
+    tree = documents.taxonomy
+    assert {tree.names[k] for k in tree.leaves} == set(documents.labels)
+    inner = {tree.names[k] for k in np.flatnonzero(~tree.is_leaf)}
+    assert inner == {"comp", "comp.sys", "rec", "rec.sport", "sci", "talk", "talk.politics"}
+
+
+def check_mnist(documents):
+    assert (documents.inputs.shape, documents.n_train) == ((70_000, 784), 60_000)
+    assert documents.distinct_labels() == list("0123456789")
+    assert documents.labels[:5] == list("50419")
+    assert (documents.inputs.data.min(), documents.inputs.data.max()) == (1 / 255, 1)
+    assert documents.inputs.indices.dtype == np.int32
+
+
 @pytest.mark.skipif(not REAL_DATA, reason="CRFQN_DATA names no folder with the real files")
 @pytest.mark.parametrize(
-    "name", ["imageclef07a", "lshtc1-task1-validation", "lshtc1-task2", "mnist", "newsgroups"]
+    ("name", "check"),
+    [
+        *(("imageclef07a", None), ("lshtc1-task1-validation", None), ("lshtc1-task2", None)),
+        *(("mnist", check_mnist), ("newsgroups", check_newsgroups)),
+    ],
 )
-def test_real_documents(monkeypatch, name):
+def test_real_documents(monkeypatch, name, check):
     monkeypatch.setenv("CRFQN_DATA", str(REAL_DATA))
     entry = dataset(name)
     if not entry.locate():
         pytest.skip(f"{name} is not there")
     assert entry.verify().check == "file"
-    assert entry.load().digest() == entry.content.sha256
+    documents = entry.load()
+    assert documents.digest() == entry.content.sha256
+    if check is not None:
+        check(documents)

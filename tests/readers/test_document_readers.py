@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import re
 import struct
 import tarfile
 from pathlib import Path
@@ -446,17 +445,6 @@ def test_archives_that_are_cut_short(tmp_path, mode):
         read_newsgroups(path)
 
 
-def test_real_newsgroups():
-    documents = read_newsgroups(real("20news-bydate.tar.xz"))
-    assert (documents.n_items, documents.n_train, len(documents.distinct_labels())) == (18_846, 11_314, 20)
-    assert documents.labels[: documents.n_train] == sorted(documents.labels[: documents.n_train])
-    tree = documents.taxonomy
-    assert {tree.names[k] for k in tree.leaves} == set(documents.labels)
-    inner = {tree.names[k] for k in np.flatnonzero(~tree.is_leaf)}
-    assert inner == {"comp", "comp.sys", "rec", "rec.sport", "sci", "talk", "talk.politics"}
-    assert documents.digest() == "12e6521a13297dd848240b449b178c49b74ca136a2aaee27643854efcfe5c641"
-
-
 # idx and MNIST
 
 
@@ -515,20 +503,6 @@ def test_images_with_their_labels(write):
 def test_images_and_labels_that_do_not_fit(write, images, labels, message):
     with pytest.raises(DataError, match=message):
         read_labelled_images(write("images", idx(images)), write("labels", idx(labels)))
-
-
-def test_real_mnist():
-    train, test = (
-        read_labelled_images(real(f"{part}-images-idx3-ubyte.gz"), real(f"{part}-labels-idx1-ubyte.gz"))
-        for part in ("train", "t10k")
-    )
-    documents = train.joined(test)
-    assert (documents.inputs.shape, documents.n_train) == ((70_000, 784), 60_000)
-    assert documents.distinct_labels() == list("0123456789")
-    assert documents.labels[:5] == list("50419")
-    assert (documents.inputs.data.min(), documents.inputs.data.max()) == (1 / 255, 1)
-    assert documents.inputs.indices.dtype == np.int32
-    assert re.fullmatch("[0-9a-f]{64}", documents.digest())
 
 
 # CIFAR-10, made up here

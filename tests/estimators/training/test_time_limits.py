@@ -53,13 +53,14 @@ CHAIN_DATA = {
     "one position": ([[["a"]], [["a"]], [["b"]]], [["P"], ["Q"], ["Q"]]),
     "sizes far apart": ([[{"a": 1e6}, {"b": 1e-6}], [{"a": 1.0, "b": 1.0}]], [["P", "Q"], ["Q"]]),
 }
+# The elastic net runs the code of its two parts; each alone leaves the optimum less certain.
 STRENGTHS = {
-    "l1": {"l1": 0.01, "l2": 0.0}, "l2": {"l1": 0.0, "l2": 0.01}, "both": {"l1": 0.01, "l2": 0.01},
+    "l1": {"l1": 0.01, "l2": 0.0}, "l2": {"l1": 0.0, "l2": 0.01},
     "groups": {"l1": 0.0, "l2": 0.01, "group_l1": 0.01},
 }  # fmt: skip
 PENALTIES = {
-    "l1": {"l1": 0.01}, "l2": {"l2": 0.01}, "elastic-net": {"l1": 0.01, "l2": 0.01}, "l1/l2": {"group_l1": 0.01},
-    "l1/linf": {"group_l1": 0.01}, "sparse-group": {"l1": 0.01, "group_l1": 0.01},
+    "l1": {"l1": 0.01}, "l2": {"l2": 0.01}, "l1/l2": {"group_l1": 0.01}, "l1/linf": {"group_l1": 0.01},
+    "sparse-group": {"l1": 0.01, "group_l1": 0.01},
 }  # fmt: skip
 
 
@@ -161,22 +162,26 @@ for model in kinds:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.set_params(max_iter=2).fit(*data)
-        sent = []
+        sent, timers = [], []
 
         def send():
             sent.append(time.perf_counter())
             os.kill(os.getpid(), signal.SIGINT)
 
-        model.set_params(max_iter=10**9, tol=0.0)
-        timer = threading.Timer(0.3, send)
-        timer.start()
+        def send_soon(progress):
+            if not timers:
+                timers.append(threading.Timer(0.1, send))
+                timers[0].start()
+
+        model.set_params(max_iter=10**9, tol=0.0, callback=send_soon)
         try:
             model.fit(*data)
         except KeyboardInterrupt:
             print(f"{time.perf_counter() - sent[0]:.3f}", model.result_.status.name, model.solver, flush=True)
         else:
-            timer.cancel()
-            timer.join()
+            for timer in timers:
+                timer.cancel()
+                timer.join()
             print("0.000", model.result_.status.name, model.solver, flush=True)
 """
 
