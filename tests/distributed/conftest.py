@@ -1,6 +1,6 @@
-"""Clusters that the tests of this folder share: one of worker processes, and workers within this process.
+"""Clusters that the tests of a file share: one of worker processes, and workers within this process.
 
-They end with the folder: their clocks and monitors would take a fifth of a core from all tests after them.
+They end with the file: their clocks and monitors take time of the core from all tests after them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ QUIET = {
 }
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def threads():
     """A client of two workers that are threads of this process."""
     with (
@@ -28,7 +28,7 @@ def threads():
         yield client
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def processes():
     """A client of two worker processes."""
     with dask.config.set(QUIET), connected(n_workers=2, processes=True) as cluster, Client(cluster) as client:
