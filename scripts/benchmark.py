@@ -29,7 +29,6 @@ from benchmarks import (
     flat,
     heuristics,
     hinge,
-    hybrid,
     rows,
     service,
     spans,
@@ -41,10 +40,11 @@ from benchmarks import (
 from harness.comparing import LONG_TURN, Comparison, Section, read_lines
 from harness.drawing import draw_by_theme
 from harness.measuring import say
-from harness.options import Full, some_of
+from harness.options import Full, command, some_of
+from harness.pages import explaining
 from harness.report import Table
 
-from crfqn.errors import CrfqnError, InputError
+from crfqn.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
@@ -74,12 +74,7 @@ package `wapiti` of Debian is another program):
     sed -i /winmain.h/d crf_test.cpp crf_learn.cpp    # a file that is missing there
     CXXFLAGS='-O3 -std=gnu++98' ./configure && make
 """
-app = typer.Typer(
-    help="Benchmarks of crfqn, side by side with other libraries.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = command(help="Benchmarks of crfqn, side by side with other libraries.", no_args_is_help=True)
 COMPARISONS: dict[str, tuple[Comparison, Any]] = {
     comparison.name: (comparison, measure)
     for comparison, measure in (
@@ -88,12 +83,12 @@ COMPARISONS: dict[str, tuple[Comparison, Any]] = {
         (swap.SWAP, swap.swap), (flat.FLAT, flat.flat), (taxonomy.TAXONOMY, taxonomy.taxonomy),
         (chains.OCR, chains.ocr), (chains.CONLL2000, chains.conll2000), (rows.ROWS, rows.rows),
         (hinge.HINGE, hinge.hinge), (spans.SPANS, spans.spans), (hinge.MAX_MARGIN, hinge.max_margin),
-        (hybrid.HYBRID, hybrid.hybrid), (heuristics.HEURISTICS, heuristics.heuristics),
+        (heuristics.HEURISTICS, heuristics.heuristics),
     )
 }  # fmt: skip
 LABELS = {"scores": "Held-out scores against seconds", "costs": "Size and speed of the models"}  # of pictures
 PANEL = (3.6, 2.9)  # inches: three stand side by side on a page
-FOR_HOURS = ("heuristics", "hybrid")  # which `all` measures with --full
+FOR_HOURS = ("heuristics",)  # which `all` measures with --full
 for name, (_, measure) in COMPARISONS.items():
     app.command(name)(measure)
 
@@ -168,7 +163,5 @@ def draw_all(name: str, section: Section, folder: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    try:
+    with explaining():
         app()
-    except CrfqnError as error:
-        sys.exit(f"error: {error}")

@@ -8,12 +8,11 @@ separated, one class that dominates, one item of each class, item weights of 1e-
 1e-6 to 1e4. Six in ten have one more, of `EXTRAS`. A third start from zero, a third at a model of another strength, a
 third at the end of a row of strengths that are walked down with `warm_start`. A loss that is not convex (weights of
 positions, unknown labels) has no optimum to be judged by, and any claim of its distance counts as infinitely wrong.
-Fits that end at a limit claim nothing and are not judged.
-Fits that are in the file of results already are not made again. The objective is computed anew from what the
-manual says, with numpy and all label sequences written out, and its optimum is found by an interior-point method, whose
-distance to it is bounded. Where that bound is above a tenth of the tolerance the optimum counts as not known, and the
-distance is a lower bound. Half of the fits go without the Newton steps that solve small problems: they are judged as
-those are that are too large for them.
+Fits that end at a limit claim nothing and are not judged. The objective is computed anew from what the manual says,
+with numpy and all label sequences written out, and its optimum is found by an interior-point method, whose distance to
+it is bounded. Where that bound is above a tenth of the tolerance the optimum counts as not known, and the distance is a
+lower bound. Half of the fits go without the Newton steps that solve small problems: they are judged as those are that
+are too large for them.
 
 The interior-point method (Boyd and Vandenberghe, Convex Optimization, 2004, sections 11.2 and 11.3) shares nothing with
 the library: Newton's method on

@@ -233,8 +233,7 @@ def curve_figure(number: str, data: Sequence[Data], solvers: Sequence[str]) -> C
     columns = ["rows"] if number == "4" else ["relative_difference", "accuracy"]
     cases = [Case(Source(each), strength) for each in data for strength in strengths]
     panels = [CurvePanel("{case}", case, y, "seconds") for case in cases for y in columns]
-    title = "Objective and test accuracy against training time"
-    title = "Non-zero rows against training time" if number == "4" else title
+    title = f"{'Non-zero rows' if number == '4' else 'Objective and test accuracy'} against training time"
     return CurveFigure(number, title, tuple(solvers), panels, is_comparison=number != "4")
 
 
@@ -386,11 +385,6 @@ def data_notes(sources: Iterable[Source]) -> list[str]:
     return notes + [STAND_IN.format(title=each.title) for each in data if not each.is_here]
 
 
-def is_other(name: str) -> bool:
-    """Whether a solver does not compete with the paper's BCD: another variant of it, or one of the library's own."""
-    return name.startswith("BCD") or name in OF_THE_LIBRARY
-
-
 def tables_of(
     figure: CurveFigure, measured: Measured, optima: Mapping[str, Optimum]
 ) -> tuple[list[Table], list[str]]:
@@ -398,7 +392,10 @@ def tables_of(
     tables = [order_table(measured) if figure.is_comparison else rows_table(measured)]
     for case, (optimum, found) in measured.items():
         known = optima[str(case)]
-        notes = [curves.optimum_note(known), curves.first_note(optimum, found, PAPER_BCD, is_other)]
+        notes = [
+            curves.optimum_note(known),
+            curves.first_note(optimum, found, PAPER_BCD, ("BCD", *OF_THE_LIBRARY)),
+        ]
         notes += [accuracy_note(known, found), curves.agreement(found)]
         tables.append(curves.curve_table(case, optimum, found, notes, "rows"))
     return tables, [METHODS, *data_notes(case.source for case in measured)]

@@ -259,6 +259,7 @@ class Paper(Publisher):
         groups = grouped(records, ["penalty", "method"]).values()
         best = [min(group, key=lambda each: (each["errors"], -each["zeros"])) for group in groups]
         note = "Errors, weights by class, and the alpha that has led to them."
+        cell = "{errors}/{of}, {kept}, {alpha:g}".format_map
         cells = pivot(name, best, "penalty", "method", cell, [note])
         table = replace(cells, head=["g(x)", *cells.head[1:]])
         self.folder.publish("table-1", name, [table], records=records)
@@ -320,10 +321,6 @@ def timed_liblinear(
         "method": method, "alpha": alpha, "errors": errors, "of": len(items.y_test), "kept": "", "zeros": 0.0,
         "seconds": seconds, "status": "", "gap": math.nan,
     }  # fmt: skip
-
-
-def cell(found: Record) -> str:
-    return f"{found['errors']}/{found['of']}, {found['kept']}, {found['alpha']:g}"
 
 
 def means_of(records: Sequence[Record], what: str) -> list[Record]:

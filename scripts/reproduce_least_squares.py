@@ -7,18 +7,13 @@
     python scripts/reproduce_least_squares.py --figure 2 --dims 2000
 
 Writes SVG and CSV files, and a page over all that is in the folder. Vowpal Wabbit takes part where it is installed
-(`pip install vowpalwabbit`).
-Convolutions are those of Coates, Lee and Ng (AISTATS 2011), but without contrast normalisation: patches of the images
-or centres of K-means clusters of them are masks, responses are rectified in both directions and summed over the
-quarters of the image.
-
-Shapes: I images of side x side pixels in 3 colours, m masks, p = 8 m features.
+(`pip install vowpalwabbit`). Figure 3, convolutions of CIFAR-10's images, is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.util import find_spec
 from itertools import product
@@ -28,14 +23,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.data import RCV1, drawn, made_up_texts, split_of, stratified, vectorised
+from harness.data import RCV1, made_up_texts, split_of, stratified, vectorised
 from harness.drawing import Panel
 from harness.measuring import fit_seconds, peak_memory, quietly, run_alone, say
 from harness.options import SEVERAL, Into, Quick, as_options, command, some_of
 from harness.pages import Page, Publisher, explaining
 from harness.problems import Problem, narrow
 from harness.report import Record, Table, distinct, grouped, lines_of, matching, number
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
@@ -52,14 +46,8 @@ DAMPING = 1 / 8  # component i is times lambda_i to this power, so that noise co
 RIDGE = 1e-5  # l2 of an item: the library's is for a sum over the items
 STAGE_RIDGE = 1e-4  # the same of a stage
 ROUNDS = 5  # over the batches of words
-N_HELD_OUT = 10_000  # training images that set-ups are chosen by
 LOGISTIC_STEPS = 50
 OURS = ("linear", "logistic", "calibrated")
-SIZE = 6  # pixels of a mask's side
-STRIDE = 2  # between responses
-PER_MASK = 8  # features: two directions, four quarters
-SAMPLED = 20_000  # patches that K-means sees
-AT_ONCE = 256  # images
 PAPER = {  # table 1, test error in per cent
     "raw pixels": {"linear": 14.1, "logistic": 7.8, "calibrated": 8.1},
     "4000 dims": {"linear": 1.83, "logistic": 1.48, "calibrated": 1.54},
@@ -79,7 +67,7 @@ thread. The paper leaves open how random features of MNIST are made; here they a
 length, their first {COMPONENTS} principal components, component i times its variance to the power {DAMPING:g}, for the
 kernel exp(-||x - x'||^2 / s) with s = {SCALE:g} (stages: {STAGE_SCALE:g}). l2 = {RIDGE:g} n for n items (a stage:
 {STAGE_RIDGE:g} n). Steps of the logistic link are plain ones, as printed."""
-SECTIONS = ("table-1", "table-2", "figure-1", "figure-2", "figure-3", "figure-4")
+SECTIONS = ("table-1", "table-2", "figure-1", "figure-2", "figure-4")
 PAGE = Page(
     "Least squares revisited: the paper's study", INTRODUCTION, "reproduce_least_squares.py", SECTIONS
 )
@@ -89,7 +77,7 @@ PAGE = Page(
 class Images:
     """Images, and how random features of them are made.
 
-    raw : grey values from 0 to 1, float32 (I, d)
+    raw : grey values from 0 to 1, float32 (items, pixels)
     components : principal components of the training images, float32
     """
 
@@ -104,9 +92,8 @@ class Images:
         return replace(self.components, X_train=train, X_test=test)
 
 
-def mnist(is_quick: bool, split: int | None = None) -> Images:
-    """MNIST, or the digits that scikit-learn brings along; split : the seed that draws a test part from the training
-    part, in the place of the one that is given."""
+def mnist(is_quick: bool) -> Images:
+    """MNIST, or the digits that scikit-learn brings along."""
     if is_quick:
         from sklearn.datasets import load_digits
 
@@ -114,17 +101,10 @@ def mnist(is_quick: bool, split: int | None = None) -> Images:
         X = (X / 16.0).astype(np.float32)
         parts = Problem(X[:1300], y[:1300], X[1300:], y[1300:])
         return Images("digits", parts, principal(parts, QUICK_COMPONENTS))
-    parts = dense(split_of("mnist"))
-    if split is not None:
-        parts = drawn(parts.X_train, parts.y_train, N_HELD_OUT, split)
-    title = "MNIST" if split is None else f"MNIST, {N_HELD_OUT:,} of the training images held out"
-    return Images(title, parts, principal(parts, COMPONENTS))
-
-
-def dense(parts: Problem) -> Problem:
-    """The same items as arrays of float32."""
+    parts = split_of("mnist")
     train, test = (X.toarray().astype(np.float32) for X in (parts.X_train, parts.X_test))
-    return replace(parts, X_train=train, X_test=test)
+    parts = replace(parts, X_train=train, X_test=test)
+    return Images("MNIST", parts, principal(parts, COMPONENTS))
 
 
 def principal(parts: Problem, n: int) -> Problem:
@@ -152,113 +132,13 @@ def texts(is_quick: bool, is_random: bool = False) -> tuple[str, Problem]:
     else:
         title, parts = "News20, by date", split_of("newsgroups")
         if is_random:
-            title, labels = "News20, random split", np.concatenate([parts.y_train, parts.y_test])
-            parts = drawn([*parts.X_train, *parts.X_test], labels, len(parts.y_test), 0)
+            title, posts = "News20, random split", [*parts.X_train, *parts.X_test]
+            labels = np.concatenate([parts.y_train, parts.y_test])
+            test, train = np.split(np.random.default_rng(0).permutation(len(posts)), [len(parts.y_test)])
+            parts = Problem([posts[i] for i in train], labels[train], [posts[i] for i in test], labels[test])
         counts = vectorised(parts, CountVectorizer(dtype=np.float64))
     train, test = (narrow(normalize(X.log1p())) for X in (counts.X_train, counts.X_test))
     return title, replace(counts, X_train=train, X_test=test)
-
-
-def cifar(is_quick: bool) -> tuple[str, Problem]:
-    """CIFAR-10 from files of one's own, (items, 3072) in 0 ... 1; generated images of two sizes of stripes if quick."""
-    return ("generated images", striped()) if is_quick else ("CIFAR-10", dense(split_of("cifar10")))
-
-
-def striped(n: int = 240, side: int = 32, seed: int = 0) -> Problem:
-    """Colour images of stripes: a class is a direction and a width, phases and noise are random."""
-    random = np.random.default_rng(seed)
-    labels = np.arange(n) % 4
-    rows, columns = np.mgrid[:side, :side]
-    images = np.empty((n, 3, side, side), np.float32)
-    for item, label in enumerate(labels):
-        along = rows if label % 2 else columns
-        wave = np.sin(2 * np.pi * along / (6 if label < 2 else 12) + random.uniform(0, 2 * np.pi))
-        images[item] = 0.5 + 0.3 * wave + 0.1 * random.normal(size=(3, side, side))
-    flat, half = images.reshape(n, -1), n // 2
-    return Problem(flat[:half], labels[:half], flat[half:], labels[half:])
-
-
-def patches_of(rows: NDArray, stride: int = STRIDE) -> NDArray[np.float32]:
-    """Return the patches of images, centred, float32 (I, places, places, SIZE * SIZE * 3)."""
-    side = round((rows.shape[1] / 3) ** 0.5)
-    images = np.asarray(rows, np.float32).reshape(-1, 3, side, side)
-    windows = sliding_window_view(images, (SIZE, SIZE), axis=(2, 3))[:, :, ::stride, ::stride]
-    found = windows.transpose(0, 2, 3, 1, 4, 5).reshape(*windows.shape[:1], *windows.shape[2:4], -1)
-    return found - found.mean(axis=-1, keepdims=True)
-
-
-@dataclass(frozen=True, eq=False)
-class ConvolutionBatch:
-    """The responses to masks, float32 (pixels of a mask, m)."""
-
-    masks: NDArray[np.float32]
-
-    @property
-    def n_features(self) -> int:
-        return PER_MASK * self.masks.shape[1]
-
-    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.float32]:
-        """Return sums over quarters of max(response, 0) and max(-response, 0), (I, columns)."""
-        parts = [self._responses(rows[i : i + AT_ONCE]) for i in range(0, rows.shape[0], AT_ONCE)]
-        return np.concatenate(parts)[:, columns]
-
-    def _responses(self, rows: NDArray) -> NDArray[np.float32]:
-        response = patches_of(rows) @ self.masks
-        half = response.shape[1] // 2
-        halves = slice(None, half), slice(half, None)
-        found = [
-            np.maximum(sign * response[:, down, across], 0.0).mean(axis=(1, 2))
-            for sign in (1.0, -1.0)
-            for down in halves
-            for across in halves
-        ]
-        return np.concatenate(found, axis=1)
-
-
-@dataclass(eq=False)
-class ConvolutionSource:
-    """Masks for each batch: random patches, or the centres of clusters of them."""
-
-    patches: NDArray[np.float32]
-    n_inputs: int
-    is_clustered: bool
-    seed: int
-    made: dict[int, ConvolutionBatch] = field(default_factory=dict)
-
-    def batch_width(self, number: int, size: int) -> int:
-        """The features of a batch, a multiple of 8."""
-        return PER_MASK * max(1, size // PER_MASK)
-
-    def batch(self, number: int, size: int) -> ConvolutionBatch:
-        if number not in self.made:
-            self.made[number] = ConvolutionBatch(self._masks(number, max(1, size // PER_MASK)))
-        return self.made[number]
-
-    def _masks(self, number: int, n_masks: int) -> NDArray[np.float32]:
-        random = np.random.RandomState([self.seed, number])
-        masks = self.patches[random.choice(len(self.patches), n_masks, replace=False)]
-        if self.is_clustered:
-            from sklearn.cluster import MiniBatchKMeans
-
-            clusters = MiniBatchKMeans(n_masks, n_init=1, random_state=random, batch_size=2048)
-            masks = clusters.fit(self.patches).cluster_centers_
-        length = np.linalg.norm(masks, axis=1, keepdims=True)
-        return np.ascontiguousarray((masks / np.maximum(length, 1e-8)).T, np.float32)
-
-
-@dataclass(frozen=True)
-class Convolutions:
-    """A generator of convolutions; `is_clustered`: with K-means masks."""
-
-    is_clustered: bool = False
-
-    def fit(self, blocks: Iterable[Any], seed: int) -> ConvolutionSource:
-        """Return the source with masks of the first images."""
-        rows = next(iter(blocks))
-        some = rows[:: max(1, len(rows) // 1000)][:1000]
-        patches = patches_of(some).reshape(-1, 3 * SIZE * SIZE)
-        kept = np.random.RandomState(seed).permutation(len(patches))[:SAMPLED]
-        return ConvolutionSource(patches[kept], rows.shape[1], self.is_clustered, seed)
 
 
 def our_model(name: str, n_items: int, steps: int | None = None) -> Any:
@@ -329,10 +209,6 @@ def train(name: str, model: Any, parts: Problem) -> Record:
     return {"method": name, "seconds": seconds, "error": error, "memory": peak_memory() / 1e9}
 
 
-def train_steps(name: str, make: Callable[[int], Any], steps: int, parts: Problem) -> Record:
-    return train(name, make(steps), parts)
-
-
 def compile_for(parts: Problem) -> None:
     """Train on a small part, so that nothing is compiled on the clock."""
     with quietly():
@@ -348,15 +224,17 @@ def train_on(images: Images, n: int | None, draw: int, kind: str) -> Record:
         return train(kind, our_model(kind, len(parts.y_train)), parts)
 
 
-def stages(
-    name: str, parts: Problem, generator: Any, update: str, size: int, n_stages: int, ridge: float
-) -> list[Record]:
-    """Stagewise regression, a record a stage, scored on the test items; the seconds count features, and the scoring."""
+def stages(name: str, parts: Problem, update: str, size: int, n_stages: int) -> list[Record]:
+    """Stagewise regression on random features, a record a stage, scored on the test items.
+
+    The seconds count features, and the scoring.
+    """
     seconds: list[float] = []
     begin = process_time()
     model = StagewiseRegression(
-        l2=ridge * len(parts.y_train), generator=generator, update=update, batch_size=size, max_iter=n_stages,
-        inner_iter=LOGISTIC_STEPS, n_threads=1, callback=lambda _: seconds.append(process_time() - begin),
+        l2=STAGE_RIDGE * len(parts.y_train), generator=RandomFourier(STAGE_SCALE), update=update, batch_size=size,
+        max_iter=n_stages, inner_iter=LOGISTIC_STEPS, n_threads=1,
+        callback=lambda _: seconds.append(process_time() - begin),
     )  # fmt: skip
     with threadpool_limits(1):
         model.fit(parts.X_train, parts.y_train, validation=(parts.X_test, parts.y_test))
@@ -382,30 +260,28 @@ class Paper(Publisher):
     """The paper's tables and figures.
 
     dims : random features of images; n_draws : of them, of table 1
-    split : see `mnist`
     """
 
     path: Path
     is_quick: bool
     dims: Sequence[int]
     n_draws: int = 1
-    split: int | None = None
     page = PAGE
 
     def __post_init__(self) -> None:
-        options: Record = {"quick": self.is_quick, "draws": self.n_draws, "held_out": self.split}
+        options: Record = {"quick": self.is_quick, "draws": self.n_draws}
         self.open(self.path, as_options(dims=self.dims), **options)
 
     @cached_property
     def images(self) -> Images:
         """MNIST, or digits."""
-        return mnist(self.is_quick, self.split)
+        return mnist(self.is_quick)
 
     def table(self, number: str) -> None:
         self.on_images() if number == "1" else self.on_text()
 
     def figure(self, number: str) -> None:
-        (self.updates, self.other_solvers, self.convolutions, self.spectra)[int(number) - 1]()
+        {"1": self.updates, "2": self.other_solvers, "4": self.spectra}[number]()
 
     def alone(self, name: str, task: Callable[..., Any], *arguments: Any) -> Any:
         """A measurement in a process of its own, unless it must be quick; once for all calls of the command."""
@@ -464,9 +340,8 @@ class Paper(Publisher):
         images, n_stages = self.images, 3 if self.is_quick else STAGES
         records: list[Record] = []
         for size, kind in product((64,) if self.is_quick else (512, 1024), OURS):
-            setting = RandomFourier(STAGE_SCALE), kind, size, n_stages, STAGE_RIDGE
             name = f"{kind}, {size}"
-            records += self.alone(f"stages: {name}", stages, name, images.components, *setting)
+            records += self.alone(f"stages: {name}", stages, name, images.components, kind, size, n_stages)
         self.publish_errors("figure-1", f"stages, {images.title}", records, STAGE_TARGETS)
 
     def other_solvers(self) -> None:
@@ -480,22 +355,12 @@ class Paper(Publisher):
                 for steps in numbers:
                     label = name if len(self.dims) == 1 else f"{name}, {n}"
                     run = f"{n} features, {name}, {steps} steps"
-                    found = self.folder.once(run, train_steps, label, make, steps, parts)
+                    found = self.folder.once(run, lambda: train(label, make(steps), parts))  # noqa: B023
                     records.append({"features": n, "steps": steps, **found})
                     if found["seconds"] > MOST_SECONDS:
                         break
         title = f"solvers on the same {', '.join(map(str, self.dims))} features, {self.images.title}"
         self.publish_errors("figure-2", title, records, TARGETS, as_options(dims=self.dims))
-
-    def convolutions(self) -> None:
-        """Figure 3: convolutions with random and with K-means masks."""
-        title, parts = cifar(self.is_quick)
-        say(title)
-        size, n_stages = (64, 2) if self.is_quick else (1600, 12)
-        records: list[Record] = []
-        for name, is_clustered in (("random masks", False), ("K-means masks", True)):
-            records += stages(name, parts, Convolutions(is_clustered), "calibrated", size, n_stages, 1e-3)
-        self.publish_errors("figure-3", f"convolutions, {title}", records, ())
 
     def publish_errors(
         self, name: str, title: str, records: list[Record], targets: Sequence[float], extra: str = ""
@@ -552,27 +417,20 @@ app = command()
 
 @app.command()
 def reproduce(
-    figure: Annotated[
-        list[str] | None, some_of(PAGE.names("figure"), f"{SEVERAL} 3 needs CIFAR-10's files.")
-    ] = None,
+    figure: Annotated[list[str] | None, some_of(PAGE.names("figure"), SEVERAL)] = None,
     table: Annotated[list[str] | None, some_of(PAGE.names("table"), SEVERAL)] = None,
     dims: Annotated[
         list[int] | None,
         typer.Option(min=1, help="Random features of table 1 and figure 2; several times; default: 4000."),
     ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Of random features in table 1.")] = 1,
-    held_out: Annotated[
-        int | None,
-        typer.Option(help="Draw the test part from the training images by this seed, to choose a set-up by."),
-    ] = None,
     quick: Quick = False,
     output: Into = Path("least-squares-study"),
 ) -> None:
     """Measure the paper's tables and figures again; without a choice all of them."""
     with explaining(), threadpool_limits(1):
-        paper = Paper(output, quick, dims or (QUICK_DIMS if quick else DIMS), draws, held_out)
-        # Figure 3 is asked for by those who have the files.
-        paper.make(figure, table, left_out="" if quick else "figure-3")
+        paper = Paper(output, quick, dims or (QUICK_DIMS if quick else DIMS), draws)
+        paper.make(figure, table)
 
 
 if __name__ == "__main__":

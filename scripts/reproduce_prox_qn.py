@@ -26,7 +26,7 @@ import numpy as np
 import typer
 from harness import curves
 from harness.curves import CurveFigure, CurvePanel, Measured, Recording, Study, Weights
-from harness.drawing import GRID, Method, write
+from harness.drawing import Method, Panel
 from harness.judging import Verdict, accuracy, best_labels, judge, predictions, weights_of
 from harness.options import SEVERAL, Into, Quick, RunSeconds, command, run_seconds, some_of
 from harness.pages import Optimum, Page, Publisher, explaining
@@ -348,7 +348,7 @@ class Paper(Publisher):
         ]
         self.folder.publish(
             "superlinear", "Theorem 1: superlinear convergence", [convergence_table(runs)],
-            records=records, panels=runs, picture=draw_convergence,
+            records=records, panels=convergence_panels(runs), styles=METHODS,
         )  # fmt: skip
 
 
@@ -357,12 +357,9 @@ def tables_of(
 ) -> tuple[list[Table], list[str]]:
     """A table a problem, and notes."""
 
-    def is_ours(name: str) -> bool:
-        return name.startswith(METHOD)
-
     tables = []
     for case, (optimum, found) in measured.items():
-        first = [curves.first_note(optimum, found, METHOD, is_ours)] if figure.is_comparison else []
+        first = [curves.first_note(optimum, found, METHOD, (METHOD,))] if figure.is_comparison else []
         notes = [curves.optimum_note(optima[str(case)]), *first, curves.agreement(found)]
         tables.append(curves.curve_table(case, optimum, found, notes))
     notes = notes_on(figure.cases)
@@ -527,32 +524,18 @@ def hessian(objective: Objective, w: Vector) -> Vector:
     return 0.5 * (matrix + matrix.T)
 
 
-def draw_convergence(runs: Sequence[Convergence], file: Path) -> None:
-    """Distances of Theorem 1, and their ratios, step by step; a line a problem."""
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(11.0, 4.8), layout="constrained")
-    left, right = picture.subplots(1, 2)
-    lines = []
-    for name, every in ((METHOD, 1), (PEER, 4)):
-        colour, ratios = METHODS[name].colour, [run.ratios(name) for run in runs]
-        style = {"color": colour, "marker": METHODS[name].marker, "markersize": 4, "markevery": every}
-        for run, own in zip(runs, ratios, strict=True):
-            left.semilogy(run.distances[name], linewidth=1.3, alpha=0.8, **style)
-            right.plot(np.arange(1, own.size + 1), own, color=colour, alpha=0.25)
-        n_steps = min(own.size for own in ratios)
-        mean = np.exp(np.mean([np.log(own[:n_steps]) for own in ratios], axis=0))
-        lines += right.plot(np.arange(1, n_steps + 1), mean, linewidth=2.2, **style)
-    longest = max(run.distances[METHOD].size for run in runs)
-    for axes in (left, right):
-        axes.set(xlabel="step t", xlim=(-0.5, 2.5 * longest))
-        axes.grid(which="major", color=GRID)
-    left.set(ylabel="$\\|z_t - z^*\\|$, units of weight", title="distance from the optimum")
-    ratio = "$\\|z_t - z^*\\| \\; / \\; \\|z_{t-1} - z^*\\|$"
-    right.set(ylabel=ratio, ylim=(0.0, 1.05), title="ratio of successive distances; bold: geometric mean")
-    picture.legend(lines, [METHOD, PEER], loc="outside lower center", ncols=2, fontsize="small")
-    picture.suptitle(f"Superlinear convergence with redundant features: {len(runs)} problems")
-    write(picture, file)
+def convergence_panels(runs: Sequence[Convergence]) -> list[Panel]:
+    """Distances and their ratios by step, geometric means over the problems as long as all of them go on."""
+    distances, ratios = {}, {}
+    for name in (METHOD, PEER):
+        n_steps = min(run.distances[name].size for run in runs)
+        mean = np.exp(np.mean([np.log(run.distances[name][:n_steps]) for run in runs], axis=0))
+        distances[name] = np.arange(n_steps), mean
+        ratios[name] = np.arange(1, n_steps), mean[1:] / mean[:-1]
+    return [
+        Panel("distance from the optimum, geometric mean", distances, "step t", "||z_t - z*||", "y"),
+        Panel("ratio of successive distances", ratios, "step t", "||z_t - z*|| / ||z_(t-1) - z*||"),
+    ]
 
 
 def convergence_table(runs: Sequence[Convergence]) -> Table:

@@ -33,6 +33,7 @@ from harness.data import MADE_UP, SOURCES, UserItems, user_items
 from harness.default_sets import QUICK, SETS, TunedSet
 from harness.drawing import Panel
 from harness.measuring import (
+    file_size,
     fit_seconds,
     microseconds,
     on_one_core,
@@ -81,8 +82,6 @@ MOST_WEIGHTS = 2e7  # with which they are measured
 def fit_sequences(path: str, method: str) -> Record:
     """Train on one core, and label the test items all at once and one by one."""
     on_one_core()
-    from crfqn.metrics import chunk_f1_score
-
     items: UserItems = read_stored(path)
     library, settings = SEQUENCES[method]
     train = {"crfqn": with_crfqn, "pycrfsuite": with_crfsuite, "wapiti": with_wapiti}.get(library, with_crfpp)
@@ -99,11 +98,9 @@ def fit_sequences(path: str, method: str) -> Record:
         if tag is not None:
             labelling = min(processor_times(lambda: predict(items.X_test), 3))
         n_bytes = file.stat().st_size
-    is_right = np.concatenate(predicted) == np.concatenate(items.y_test)
-    score = chunk_f1_score(items.y_test, predicted) if items.is_chunked else np.mean(is_right)
     one = microseconds(tag, items.X_test[:N_SINGLE]) if tag else None
-    rate = is_right.size / labelling
-    return {"seconds": seconds, "score": float(score), "bytes": n_bytes, "rate": rate, "one": one}
+    rate = sum(map(len, predicted)) / labelling
+    return {"seconds": seconds, "score": items.score(predicted), "bytes": n_bytes, "rate": rate, "one": one}
 
 
 Labelling = tuple[Callable[[Any], Iterable[Any]], Callable[[Any], Any] | None]  # of many items, and of one
@@ -272,10 +269,7 @@ def fit_classes(path: str, method: str) -> Record:
         labelling = min(processor_times(lambda: model.predict(problem.X_test), 3))
         singles = [problem.X_test[[i]] for i in range(min(N_SINGLE, len(predicted)))]
         one = microseconds(model.predict, singles)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "model"
-        model.save(file) if method.startswith("crfqn") else joblib.dump(model, file)
-        n_bytes = file.stat().st_size
+    n_bytes = file_size(model.save if method.startswith("crfqn") else partial(joblib.dump, model))
     score, rate = float(np.mean(predicted == problem.y_test)), len(predicted) / labelling
     return {"seconds": seconds, "score": score, "bytes": n_bytes, "rate": rate, "one": one}
 
@@ -394,14 +388,6 @@ def costs_panels(records: list[Record], methods: list[str], item: str) -> list[P
     return panels
 
 
-def sequences_section(records: list[Record]) -> Section:
-    return section_of(records, "CRFsuite, c1 = c2 = .1", FAST_SETS, "sequences", "word")
-
-
-def classes_section(records: list[Record]) -> Section:
-    return section_of(records, "LogisticRegression", FAST_CLASSES, "classes", "item")
-
-
 SEQUENCES_BY_USERS = Comparison(
     "sequences", "Sequences: what each library's users get",
     "From dicts of features in memory to a model file, each library as its users call it: `ChainCRF()` with nothing "
@@ -410,7 +396,8 @@ SEQUENCES_BY_USERS = Comparison(
     "core, by turns, medians. One at a time: `crfqn.Tagger` and CRFsuite's `Tagger`. Wapiti's defaults end a run "
     "whose training error has not moved for five iterations: that of `entities` after the first five, when every "
     "position still gets the commonest label.",
-    ["crfqn", "python-crfsuite", "numba", "numpy"], sequences_section, ["", "--full"],
+    ["crfqn", "python-crfsuite", "numba", "numpy"],
+    lambda records: section_of(records, "CRFsuite, c1 = c2 = .1", FAST_SETS, "sequences", "word"), ["", "--full"],
 )  # fmt: skip
 CLASSES_BY_USERS = Comparison(
     "classes", "Flat and hierarchical classes: what each library's users get",
@@ -419,7 +406,8 @@ CLASSES_BY_USERS = Comparison(
     "cyanure with C = 1 as well, hiclass with a logistic regression a parent node. Processor seconds of one core, "
     "by turns, medians. cyanure's default solver warns of numerical instability at so small a penalty, and can end "
     "far above the optimum; with `solver=\"fista\"` it is right on .877 of banking-tf-idf and .809 of imageclef.",
-    ["crfqn", "scikit-learn", "skglm", "cyanure", "hiclass", "numba", "numpy"], classes_section,
+    ["crfqn", "scikit-learn", "skglm", "cyanure", "hiclass", "numba", "numpy"],
+    lambda records: section_of(records, "LogisticRegression", FAST_CLASSES, "classes", "item"),
 )  # fmt: skip
 TimeLimit = Annotated[
     float, typer.Option(min=1, help="Processor seconds of a run: reading, warm-up, fit, labelling.")

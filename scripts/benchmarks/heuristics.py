@@ -11,8 +11,8 @@ less, all together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from statistics import median
 from typing import Annotated, Any
@@ -95,13 +95,6 @@ def constants(**settings: Any) -> Mechanism:
     return part("constants", **settings)
 
 
-@contextmanager
-def sparse_rows() -> Iterator[None]:
-    """Let the dual methods read dense items as sparse ones."""
-    with patch.object(decomposition_state, "DenseMap", ()):
-        yield
-
-
 MECHANISMS: dict[str, Mechanism] = {
     "epoch_reduction: none ends an epoch": constants(epoch_reduction=0.0),
     "initial_damping: 1": constants(initial_damping=1.0),
@@ -145,7 +138,7 @@ MECHANISMS: dict[str, Mechanism] = {
             FrankWolfeState, "has_lattices", create=True, new_callable=PropertyMock, return_value=False
         ),
     ),
-    "dense items as sparse rows": Mechanism(DUAL, sparse_rows),
+    "dense items as sparse rows": Mechanism(DUAL, lambda: patch.object(decomposition_state, "DenseMap", ())),
     "no Newton steps at the end": Mechanism(
         "", lambda: patch("crfqn.solvers.newton_on_support.MAX_OPERATIONS", 0.0)
     ),

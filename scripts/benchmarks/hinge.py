@@ -53,11 +53,9 @@ Points = list[tuple[float, float]]  # seconds after which a dual objective, to b
 
 
 def measure_flat(name: str, C: float, turns: int) -> Record:
-    return measure_kernel(C, turns) if name == "letters" else measure_linear(name, C, turns)
-
-
-def measure_linear(name: str, C: float, turns: int) -> Record:
     """Both solvers on the same rows, without an intercept, by turns: curves of the dual objective."""
+    if name == "letters":
+        return measure_kernel(C, turns)
     problem = LINEAR[name]()
     X, y = problem.X_train, np.unique(problem.y_train, return_inverse=True)[1]
     solvers = {OURS: (ours, [NEAREST]), LIBLINEAR: (liblinear, TOLERANCES)}

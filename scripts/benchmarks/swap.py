@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from harness.comparing import Comparison, Ratio, Section, by_turns
-from harness.data import CHUNKED, MADE_UP, SOURCES, UserItems, user_items
+from harness.data import MADE_UP, SOURCES, UserItems, user_items
 from harness.measuring import fit_seconds, on_one_core, quietly
 from harness.options import Full, Output, Repeats, some_of
 from harness.problems import Problem, read_stored, stored
@@ -30,11 +30,9 @@ LONG = ("ocr", "conll2000", "dutch-xpos", "btc")  # CRFsuite takes minutes
 SETS = (*SOURCES, "units", "entities", "ocr")
 
 
-def train(path: str, library: str, n_iterations: int, is_chunked: bool) -> Record:
+def train(path: str, library: str, n_iterations: int) -> Record:
     """Fit on one core; F1 of chunks where labels are IOB tags, elsewhere the share of positions labelled right."""
     on_one_core()
-    from crfqn.metrics import chunk_f1_score
-
     CRF = import_module(MODULES[library]).CRF
     items: UserItems = read_stored(path)
     with quietly():
@@ -43,17 +41,15 @@ def train(path: str, library: str, n_iterations: int, is_chunked: bool) -> Recor
         model = CRF(**TUTORIAL, max_iterations=n_iterations)
         seconds = fit_seconds(model, items.X, items.y)
         predicted = [list(labels) for labels in model.predict(items.X_test)]
-    right = np.concatenate(predicted) == np.concatenate(items.y_test)
-    f1 = float(chunk_f1_score(items.y_test, predicted) if is_chunked else np.mean(right))
     iterations = len({row["num"] for row in model.training_log_.iterations}) - 1
-    return {"seconds": seconds, "f1": f1, "iterations": iterations}
+    return {"seconds": seconds, "f1": items.score(predicted), "iterations": iterations}
 
 
 def measure(name: str, n_iterations: int, turns: int) -> Record:
     items = user_items(name)
     fingerprint = Problem(items.X, items.y, items.X_test, items.y_test).fingerprint
     with stored(items) as path:
-        tasks = {each: partial(train, path, each, n_iterations, name in CHUNKED) for each in MODULES}
+        tasks = {each: partial(train, path, each, n_iterations) for each in MODULES}
         return {"data": fingerprint, "fits": by_turns(tasks, turns)}
 
 

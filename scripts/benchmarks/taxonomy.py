@@ -71,18 +71,8 @@ def section(records: list[Record]) -> Section:
         return "-" if pair is None else f"{pair[0]:.2f} ({pair[1]:.1f})"
 
     costs = [f"s (passes) to {what}{shown(LEVEL)}" for what in ("", "certified ")]
-    head = [
-        "l1",
-        "",
-        *costs,
-        "gap at the end",
-        "objective",
-        "non-zeros",
-        "accuracy",
-        "hierarchical F1",
-        "peak memory, MB",
-        "file, kB",
-    ]
+    head = ["l1", "", *costs, "gap at the end", "objective", "non-zeros", "accuracy", "hierarchical F1"]
+    head += ["peak memory, MB", "file, kB"]
     tables: dict[str, Table] = {}
     for record in records:
         title = f"{TITLES.get(record['problem'], 'Made up')}: {record['about']}"

@@ -152,13 +152,8 @@ def training_section(records: list[Record]) -> Section:
         "crfqn: the same / until it stops, s",
         "ratios",
     ]
-    head += [
-        "above the optimum at its stop",
-        "estimated",
-        "certified",
-        "test accuracy: CRFsuite, crfqn",
-        "warnings",
-    ]
+    head += ["above the optimum at its stop", "estimated", "certified", "test accuracy: CRFsuite, crfqn"]
+    head += ["warnings"]
     all_pairs = sorted({each["set"] for each in records if each["all_pairs"]})
     notes = [
         "Processor seconds since the features are in memory, to 1e-2 and 1e-3 above the objective at which CRFsuite "

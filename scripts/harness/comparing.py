@@ -213,21 +213,16 @@ def seconds_to(record: Record, target: str) -> list[float]:
     return [] if None in seconds else seconds
 
 
-def ratio_to(ours: Record, peer: Record, target: str) -> float | None:
-    """The peer's seconds to a target over ours: the median of the turns; None: not reached."""
-    mine, other = seconds_to(ours, target), seconds_to(peer, target)
-    return float(np.median(np.divide(other, mine))) if mine and other else None
-
-
 def ratios_to(
     what: str, ours: Record, peer: Record, commands: Mapping[str, str] | None = None
 ) -> list[Ratio]:
-    """A ratio for each target that both reached; commands : of the README, by target."""
+    """The median of the turns' ratios for each target that both reached; commands : of the README, by target."""
     ratios: list[Ratio] = []
     for target in ours["seconds_to"]:
-        value = ratio_to(ours, peer, target)
-        if value is not None:
-            mine, other = (f"{median(seconds_to(each, target))} s" for each in (ours, peer))
+        seconds = [seconds_to(each, target) for each in (ours, peer)]
+        if all(seconds):
+            value = float(np.median(np.divide(seconds[1], seconds[0])))
+            mine, other = (f"{median(each)} s" for each in seconds)
             words = f"{what}, seconds to {target}", value, mine, f"{peer['name']}: {other}"
             ratios.append(Ratio(*words, command=(commands or {}).get(target, "")))
     return ratios

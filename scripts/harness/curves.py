@@ -412,12 +412,12 @@ def optimum_note(known: Any) -> str:
     return f"F* = {known.value:,.6f}, by {known.found_by}, at most {known.gap:.1e} above the optimum (certified)."
 
 
-def first_note(optimum: float, curves: Sequence[Curve], ours: str, is_ours: Callable[[str], bool]) -> str:
-    """Whether `ours` was first to each level, and who came next; those that `is_ours` do not compete with it."""
+def first_note(optimum: float, curves: Sequence[Curve], ours: str, variants: tuple[str, ...]) -> str:
+    """Whether `ours` was first to each level, and who came next; names that begin as the variants do not compete."""
     words = []
     for level in LEVELS:
         times = times_to(optimum, curves, level)
-        others = {name: t for name, t in times.items() if not is_ours(name)}
+        others = {name: t for name, t in times.items() if not name.startswith(variants)}
         if ours not in times:
             words.append(f"{shown(level)}: not reached by it")
         elif not others:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError, InputError
 from crfqn.readers.conll import read_conll
-from harness.problems import Problem, narrow, take
+from harness.problems import Problem, narrow
 
 Words = list[list[str]]
 TEST_SHARE = 0.2
@@ -60,13 +60,6 @@ def parts_of(documents: Any) -> Problem:
     """The training and the test part of single items that were read."""
     n, labels = documents.n_train, np.array(documents.labels)
     return Problem(documents.inputs[:n], labels[:n], documents.inputs[n:], labels[n:])
-
-
-def drawn(X: Any, y: NDArray, n_test: int, seed: int) -> Problem:
-    """Items of which so many are drawn at random for testing."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    test, train = order[:n_test], order[n_test:]
-    return Problem(take(X, train), y[train], take(X, test), y[test])
 
 
 def vectorised(texts: Problem, vectorizer: Any) -> Problem:
@@ -361,10 +354,6 @@ class Texts:
         parts = [[rows[item] for item in part] for part in (train, test) for rows in (words, data.labels)]
         return cls(name, parts[0], parts[1], parts[2], parts[3], source.all_pairs)
 
-    @property
-    def n_tokens(self) -> int:
-        return sum(map(len, self.train))
-
     @cached_property
     def dicts(self) -> tuple[list[Any], list[Any]]:
         """Features of the training and of the test items."""
@@ -385,7 +374,7 @@ class Texts:
 
     def describe(self) -> str:
         n_labels = len({label for item in self.y_train for label in item})
-        return f"{len(self.train):,} items, {self.n_tokens:,} words, {n_labels} labels"
+        return f"{len(self.train):,} items, {sum(map(len, self.train)):,} words, {n_labels} labels"
 
 
 def made_up(n_train: int = 60, n_test: int = 20) -> Texts:
@@ -448,6 +437,13 @@ class UserItems(NamedTuple):
     X_test: list[Any]
     y_test: list[Any]
     is_chunked: bool
+
+    def score(self, predicted: list[Any]) -> float:
+        """F1 of chunks where labels are IOB tags, elsewhere the share of positions labelled right."""
+        from crfqn.metrics import chunk_f1_score, token_accuracy
+
+        score = chunk_f1_score if self.is_chunked else token_accuracy
+        return float(score(self.y_test, predicted))
 
 
 def user_items(name: str) -> UserItems:

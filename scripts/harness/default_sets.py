@@ -6,7 +6,6 @@ CRFQN_DATA names); these are in that folder.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from sklearn.metrics import label_ranking_average_precision_score
 from crfqn import ChainCRF, MulticlassCRF, MultilabelRanker, Sequences, TaxonomyCRF
 from crfqn.data.files import text_lines
 from crfqn.datasets import dataset
-from crfqn.errors import DataUnavailableError
 from crfqn.metrics import chunk_f1_score
 from harness import data
 from harness.data import CHUNKED, Texts, entity_texts
@@ -118,16 +116,11 @@ def strings_of_digits(n_items: int) -> TunedSet:
 
 def read_mulan(name: str) -> Problem:
     """Features and tables of labels of the training and the test items, from the folder `mulan` below CRFQN_DATA."""
-    folder = Path(os.environ.get("CRFQN_DATA", "")) / "mulan"
-    if not (folder / f"{name}.xml").exists():
-        raise DataUnavailableError(
-            f"{folder}: expected {name}.xml, {name}-train.arff and {name}-test.arff (perhaps .gz), as the Mulan "
-            "collection has them"
-        )
-    labels = re.findall(r'name="([^"]+)"', (folder / f"{name}.xml").read_text(encoding="utf-8"))
+    header = data.below_data("mulan", f"{name}.xml")
+    labels = re.findall(r'name="([^"]+)"', header.read_text(encoding="utf-8"))
     parts: list[Any] = []
     for part in ("train", "test"):
-        file = folder / f"{name}-{part}.arff"
+        file = header.with_name(f"{name}-{part}.arff")
         names, table = read_arff(file if file.exists() else file.with_suffix(".arff.gz"))
         is_label = np.isin(names, labels)
         parts += [table[:, ~is_label], table[:, is_label].toarray().astype(np.int64)]

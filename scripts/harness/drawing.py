@@ -20,14 +20,8 @@ GRID, DARK_GRID = "0.85", "0.35"  # grey
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#000000", "#cc79a7", "#56b4e9", "#777777")
 MARKERS = "os^vDPX*"
 INK, DARK_INK = "#000000", "#e6e6e6"
-DARK: Any = {
-    **dict.fromkeys(
-        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "legend.edgecolor"),
-        DARK_INK,
-    ),
-    "legend.labelcolor": DARK_INK,
-    "legend.framealpha": 0.0,
-}
+INKED = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "legend.edgecolor")
+DARK: Any = {**dict.fromkeys((*INKED, "legend.labelcolor"), DARK_INK), "legend.framealpha": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)

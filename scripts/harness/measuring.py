@@ -83,12 +83,6 @@ def peak_memory() -> int:
     return largest if sys.platform == "darwin" else largest * 1024
 
 
-def resident_memory() -> int:
-    """The resident size of this process, in bytes (Linux)."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def processes_below(pid: int | None = None) -> set[int]:
     """The processes that this one has started, and those that they have (Linux)."""
     processes: set[int] = set()

@@ -12,8 +12,8 @@ SEVERAL = "May be given several times."
 BY_DEFAULT_ALL = f"{SEVERAL[:-1]}; default: all."
 
 
-def command() -> typer.Typer:
-    return typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+def command(**settings: Any) -> typer.Typer:
+    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, **settings)
 
 
 def some_of(names: Sequence[str], help: str = BY_DEFAULT_ALL) -> Any:

@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import typer
 
-from crfqn.errors import DataError, InputError
+from crfqn.errors import CrfqnError, DataError, InputError
 from crfqn.plot.canvas import check_matplotlib
-from harness.drawing import draw
+from harness.drawing import Panel, draw
 from harness.measuring import say
 from harness.options import as_options
 from harness.report import Record, Table, commit, machine, write_json
@@ -42,12 +41,12 @@ def explaining() -> Iterator[None]:
     """Say why in a line instead of a trace-back, and leave with the code that belongs to it."""
     try:
         yield
-    except (InputError, DataError) as error:
+    except CrfqnError as error:
         print(error, file=sys.stderr)
-        raise typer.Exit(NO_DATA if isinstance(error, DataError) else BAD_INPUT) from None
+        raise SystemExit(NO_DATA if isinstance(error, DataError) else BAD_INPUT) from None
     except KeyboardInterrupt:
         print("interrupted: what was finished before is in the folder", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None
 
 
 @dataclass(frozen=True)
@@ -165,13 +164,13 @@ class Folder:
 
     def publish(
         self, name: str, title: str, tables: Sequence[Table], notes: Sequence[str] = (), *,
-        records: Sequence[Record] = (), panels: Sequence[Any] = (), picture: Callable[..., None] = draw,
+        records: Sequence[Record] = (), panels: Sequence[Panel] = (),
         extra: str = "", **drawing: Any,
     ) -> None:  # fmt: skip
         """Make the files of a figure or table, all or none, and its section of the page.
 
         name : "figure-2", which option `--figure 2` of the command makes
-        records : of its CSV file; panels : of its SVG file, which `picture` draws
+        records : of its CSV file; panels : of its SVG file
         extra : options of the command besides
         """
         command = f"python scripts/{self.page.script} --{name.replace('-', ' ')}{extra}{self.options}"
@@ -179,7 +178,7 @@ class Folder:
         with self.all_or_nothing() as stage:
             text = []
             if panels:
-                picture(panels, stage / f"{name}.svg", **drawing)
+                draw(panels, stage / f"{name}.svg", **drawing)
                 text.append(f"![{label}]({name}.svg)")
             if records:
                 write_records(stage / f"{name}.csv", records)

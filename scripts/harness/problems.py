@@ -151,11 +151,6 @@ def first_row(is_there: NDArray[np.bool_]) -> int | None:
     return int(rows[0]) if rows.size else None
 
 
-def take(items: Any, rows: NDArray[np.int64]) -> Any:
-    """Some items, of a matrix, sequences or a list."""
-    return [items[i] for i in rows] if isinstance(items, list) else items[rows]
-
-
 def narrow(matrix: Any) -> Any:
     """The same matrix with 32-bit indices: scikit-learn's saga and liblinear know no others."""
     result = matrix.copy()

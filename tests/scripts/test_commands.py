@@ -56,14 +56,6 @@ def test_a_command_starts(script, name):
     assert "--help" in result.output
 
 
-def test_the_arrays_at_the_peaks_of_a_training():
-    result = CliRunner().invoke(apps()["measure"], ["peak", "--data", "made-up"])
-    assert result.exit_code == 0, result.output
-    assert result.output.startswith("made-up: 60 items")
-    assert "MB before the training" in result.output
-    assert "| MB of arrays of |" in result.output
-
-
 def test_a_measurement_that_is_not_there():
     result = CliRunner().invoke(apps()["measure"], ["speeds"])
     assert result.exit_code == 2

@@ -12,7 +12,7 @@ from harness.judging import LOSSES, judge, weights_of
 from harness.pages import Folder, Page, Publisher, Section
 from harness.problems import Problem
 from reproduce_bcd import OBJECTIVES, Task
-from reproduce_least_squares import PER_MASK, SIZE, Convolutions, patches_of, spectrum, striped
+from reproduce_least_squares import spectrum
 
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.penalties import GroupLasso
@@ -152,23 +152,6 @@ def test_expression_levels_are_logarithms_within_the_scanner_s_range(tmp_path):
     train, test = (scipy.stats.zscore(np.log(table.T.clip(100.0, 16000.0)), axis=1) for table in levels)
     np.testing.assert_allclose(items.X_train, train - train.mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(items.X_test, test - train.mean(axis=0), atol=1e-12)
-
-
-def test_convolutions():
-    images = striped(n=12).X_train
-    patches = patches_of(images)
-    assert patches.shape == (6, 14, 14, 3 * SIZE * SIZE)
-    colours = images.reshape(-1, 3, 32, 32)[2, :, 4 : 4 + SIZE, 6 : 6 + SIZE].ravel()
-    np.testing.assert_allclose(patches[2, 2, 3], colours - colours.mean(), atol=1e-6)
-    for is_clustered in (False, True):
-        source = Convolutions(is_clustered).fit([images], 0)
-        batch = source.batch(0, 24)
-        assert batch.n_features == source.batch_width(0, 24) == 3 * PER_MASK
-        response = patches[2] @ batch.masks
-        corner = np.maximum(response[:7, :7], 0).mean(axis=(0, 1))
-        features = batch.transform(images)
-        np.testing.assert_allclose(features[2, :3], corner, rtol=1e-5)
-        np.testing.assert_allclose(batch.transform(images, np.array([1, 5])), features[:, [1, 5]])
 
 
 def test_spectra():

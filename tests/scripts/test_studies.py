@@ -147,7 +147,7 @@ def column(rows, name, **cells):
     return np.array([float(row[name] or "nan") for row in chosen])
 
 
-ALL_FIGURES = ["figure-1", "figure-2", "figure-3", "figure-4", "table-1", "table-2"]
+ALL_FIGURES = ["figure-1", "figure-2", "figure-4", "table-1", "table-2"]
 
 
 @pytest.mark.parametrize(

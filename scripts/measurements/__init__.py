@@ -1,1 +1,0 @@
-"""What `scripts/measure.py` measures: a file a command, whose function `main` has its options."""
