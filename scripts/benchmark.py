@@ -64,7 +64,7 @@ Studies of papers have [pages of their own](studies.md). Where the data come fro
     python scripts/benchmark.py all --output docs/results/
     python scripts/benchmark.py page docs/results/
 
-`all` makes every comparison, in some 95 minutes, and goes on where it stopped (`sequences --full`: 40 minutes more);
+`all` makes every comparison, in 65 to 95 minutes, and goes on where it stopped (`sequences --full`: 40 minutes more);
 `page` makes this page, its pictures and the README's table.
 Wapiti and CRF++ take part where `wapiti`, `crf_learn` and `crf_test` are on the path. They are built from source (the
 package `wapiti` of Debian is another program):
