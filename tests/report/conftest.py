@@ -4,12 +4,12 @@ import pytest
 from report_cases import MAKERS
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def cases():
     return {name: make() for name, make in MAKERS.items()}
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def pages(cases, tmp_path_factory):
     """The file of the page about each model."""
     pytest.importorskip("jinja2")

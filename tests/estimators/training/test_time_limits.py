@@ -53,14 +53,13 @@ CHAIN_DATA = {
     "one position": ([[["a"]], [["a"]], [["b"]]], [["P"], ["Q"], ["Q"]]),
     "sizes far apart": ([[{"a": 1e6}, {"b": 1e-6}], [{"a": 1.0, "b": 1.0}]], [["P", "Q"], ["Q"]]),
 }
-# The elastic net runs the code of its two parts; each alone leaves the optimum less certain.
 STRENGTHS = {
-    "l1": {"l1": 0.01, "l2": 0.0}, "l2": {"l1": 0.0, "l2": 0.01},
+    "l1": {"l1": 0.01, "l2": 0.0}, "l2": {"l1": 0.0, "l2": 0.01}, "both": {"l1": 0.01, "l2": 0.01},
     "groups": {"l1": 0.0, "l2": 0.01, "group_l1": 0.01},
 }  # fmt: skip
 PENALTIES = {
-    "l1": {"l1": 0.01}, "l2": {"l2": 0.01}, "l1/l2": {"group_l1": 0.01}, "l1/linf": {"group_l1": 0.01},
-    "sparse-group": {"l1": 0.01, "group_l1": 0.01},
+    "l1": {"l1": 0.01}, "l2": {"l2": 0.01}, "elastic-net": {"l1": 0.01, "l2": 0.01}, "l1/l2": {"group_l1": 0.01},
+    "l1/linf": {"group_l1": 0.01}, "sparse-group": {"l1": 0.01, "group_l1": 0.01},
 }  # fmt: skip
 
 
