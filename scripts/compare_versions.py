@@ -98,8 +98,12 @@ def are_same(old: dict[str, Any], new: dict[str, Any]) -> bool:
 
 @app.command()
 def main(
-    before: Annotated[Path, typer.Argument(help="A checkout of the version before.")],
-    after: Annotated[Path, typer.Argument(help="A checkout of the version after.")],
+    before: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="A checkout of the version before.")
+    ],
+    after: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="A checkout of the version after.")
+    ],
     data: Annotated[list[str] | None, some_of([*SETS, *MULTILABEL, *QUICK])] = None,
     tol: Annotated[list[float] | None, typer.Option(help="Default: 3e-2, 1e-3 and 1e-4.")] = None,
     turns: Annotated[int, typer.Option(min=1, help="Fits of each version.")] = 3,

@@ -355,7 +355,7 @@ class Paper(Publisher):
                 for steps in numbers:
                     label = name if len(self.dims) == 1 else f"{name}, {n}"
                     run = f"{n} features, {name}, {steps} steps"
-                    found = self.folder.once(run, lambda: train(label, make(steps), parts))  # noqa: B023
+                    found = self.folder.once(run, train, label, make(steps), parts)
                     records.append({"features": n, "steps": steps, **found})
                     if found["seconds"] > MOST_SECONDS:
                         break
